@@ -105,14 +105,17 @@ async fn too_low_an_amount_or_another_currency_does_not_pay_an_order() {
 }
 
 #[tokio::test]
-async fn a_declined_payment_leaves_the_order_pending() {
+async fn a_declined_payment_leaves_the_order_pending_and_says_so() {
     let app = TestApp::shared();
     let (_, buyer, order_no, _) = create_order_with_session(&app).await;
     let session = app.open_session(&order_no, &buyer.jwt).await;
+    assert!(app.get_order(&order_no, &buyer.jwt).await.json()["declined_at"].is_null());
     app.submit_payment(&session, "declined").await.is(200);
-    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
+    let declined = app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
+    assert!(declined["declined_at"].as_str() > declined["created_at"].as_str(), "{declined}");
     app.submit_payment(&session, "paid").await.is(200);
-    app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+    let paid = app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+    assert!(paid["declined_at"].is_null(), "{paid}");
 }
 
 #[tokio::test]

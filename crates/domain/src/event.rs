@@ -94,6 +94,7 @@ mod tests {
             paid_at: None,
             reason: None,
             checkout_url: None,
+            declined_at: None,
             ahead: 0,
             estimated_wait_ms: 0,
         };

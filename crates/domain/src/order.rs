@@ -151,6 +151,8 @@ pub struct Order {
     pub reason: Option<String>,
     /// The provider's payment page, once a payment session was opened.
     pub checkout_url: Option<String>,
+    /// When the last payment was declined, as far as Redis knows.
+    pub declined_at: Option<Millis>,
     /// While queued: number of orders ahead of it.
     pub ahead: i64,
     /// While queued: estimated wait, in milliseconds.
@@ -198,6 +200,10 @@ struct OrderDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "str", extend("format" = "uri-reference"))]
     checkout_url: Option<&'a str>,
+    /// While it waits for payment: when the last payment was declined. Nothing was taken, and the buyer may try again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Millis")]
+    declined_at: Option<Millis>,
 }
 
 /// Examples of [`Order::reason`].
@@ -248,6 +254,7 @@ impl Serialize for Order {
             paid_at: self.paid_at,
             reason: self.reason.as_deref().filter(|reason| !reason.is_empty()),
             checkout_url: self.checkout_url.as_deref().filter(|url| pending && !url.is_empty()),
+            declined_at: self.declined_at.filter(|_| pending),
         };
         document.serialize(serializer)
     }

@@ -15,7 +15,7 @@ for key = 1, #KEYS, 2 do
       reply[#reply + 1] = (key - 1) / 2
       reply[#reply + 1] = ulid
       -- Not the loop of ipairs: it would end at a field that the record lacks.
-      for i = 1, 13 do reply[#reply + 1] = order[i] or '' end
+      for i = 1, 14 do reply[#reply + 1] = order[i] or '' end
     end
   end
 end

@@ -49,6 +49,8 @@ scripts! {
     REACQUIRE = "parts/order" "reacquire";
     /// Stores an order's payment session.
     SET_SESSION = "set_session";
+    /// Notes that a payment of an order was declined.
+    DECLINE = "decline";
     /// Reads one order.
     STATUS = "parts/read_order" "status";
     /// Reads a user's orders that the ledger does not have.

@@ -48,6 +48,7 @@ fn order() -> Order {
         paid_at: None,
         reason: None,
         checkout_url: None,
+        declined_at: None,
         ahead: 0,
         estimated_wait_ms: 0,
     }

@@ -63,7 +63,7 @@ test("an order that is not paid in time expires, and its unit is released", ({ n
   if (!left.hasShown(/^00:0[1-8]$/)) return "the time left was not seen";
 }));
 
-test("a declined payment leaves the order unpaid, and a second payment pays it", async ({ page }) => {
+test("a declined payment is said to have taken nothing, and a second payment pays", async ({ page }) => {
   const sale = await publish();
   await page.goto(`/sale?activity=${sale.id}`);
   await buyOnPage(page, unique("ida"));
@@ -71,7 +71,9 @@ test("a declined payment leaves the order unpaid, and a second payment pays it",
   await goToPayment(page);
   await page.getByTestId("sandbox-decline").click();
   await page.waitForURL(/\/order\?/);
-  await untilText(page, "headline", "Reserved for you");
+  await untilText(page, "headline", "The payment was declined");
+  await untilText(page, "order", "Nothing was taken.");
+  await untilText(page, "to-payment", "Try the payment again");
   await page.getByTestId("to-payment").click();
   await page.getByTestId("sandbox-pay").click();
   await untilText(page, "headline", "Paid");

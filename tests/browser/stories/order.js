@@ -1,7 +1,7 @@
 // The order page while the buyer looks elsewhere, and its address form (D5, E1).
 
-import { callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
-import { fillInAddress, signInOnPage, untilText } from "../support/page.js";
+import { ADDRESS, callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
+import { fillInAddress, setHidden, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Reserves a unit for a buyer who is signed in on the page, and opens the order. Resolves to its number. */
@@ -14,13 +14,6 @@ async function openOrder(page, user = unique("ann")) {
   await page.goto(`/order?order_no=${order}`);
   return order;
 }
-
-/** Tells the page that it is hidden or shown. */
-const setHidden = (page, hidden) =>
-  page.evaluate((hidden) => {
-    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-    document.dispatchEvent(new Event("visibilitychange"));
-  }, hidden);
 
 test("a hidden page polls rarely, and its title says when the order can be paid", async ({ page }) => {
   await page.clock.install();
@@ -126,6 +119,79 @@ test("an address is kept on the device for its user, if the buyer wants", async 
   await page.getByTestId("pay").click();
   await page.waitForURL(/\/sandbox\/pay\//);
   expect(await page.evaluate(() => localStorage.getItem("stampede.address"))).toBeNull();
+});
+
+test("what is typed stays for the tab until the order is paid, or its buyer signs out", async ({ page }) => {
+  const user = unique("typ");
+  const untilTyped = async () => {
+    await expect(page.getByTestId("pay-form")).toBeVisible();
+    for (const [name, value] of Object.entries(ADDRESS)) await expect(page.locator(`#${name}`)).toHaveValue(value);
+    await expect(page.getByTestId("remember")).toBeChecked();
+  };
+  const type = async () => {
+    await expect(page.getByTestId("pay-form")).toBeVisible();
+    await fillInAddress(page);
+    await page.getByTestId("remember").check();
+  };
+  /** Where the browser keeps it, besides the form. */
+  const kept = () => page.evaluate((street) => {
+    const has = (storage) => Object.values(storage).some((value) => value.includes(street));
+    return { tab: has({ ...sessionStorage }), device: has({ ...localStorage }) };
+  }, ADDRESS.street);
+
+  await openOrder(page, user);
+  await type();
+  await page.reload();
+  await untilTyped();
+  await page.getByTestId("language").click();
+  await expect(page.locator("html")).toHaveAttribute("lang", "zh-CN");
+  await untilTyped();
+  expect(await kept()).toEqual({ tab: true, device: false });
+  await page.getByTestId("sign-out").click();
+  await expect(page.getByTestId("order")).toBeHidden();
+  expect(await kept()).toEqual({ tab: false, device: false });
+
+  await openOrder(page, user);
+  await type();
+  await page.getByTestId("remember").uncheck();
+  await page.getByTestId("pay").click();
+  await page.getByTestId("sandbox-pay").click();
+  await expect(page.locator("#order[data-status=paid]")).toBeVisible();
+  expect(await kept()).toEqual({ tab: false, device: false });
+});
+
+test("a payment that is declined after the buyer was sent back is told from a later one", async ({ page }) => {
+  const order = await openOrder(page);
+  const [first, second] = ["2026-01-01T00:00:00.000Z", "2026-01-01T00:01:00.000Z"];
+  let changes = { checkout_url: "https://pay.example/s" };
+  await page.route(`**/api/orders/${order}`, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, headers: { "retry-after": "1" }, json: { ...(await response.json()), ...changes } });
+  });
+  const comeBack = () => page.goto(`/order?order_no=${order}&payment=done`);
+  const untilDeclined = async () => {
+    await untilText(page, "headline", "The payment was declined");
+    await untilText(page, "order", "Nothing was taken.");
+    await expect(page.getByTestId("to-payment")).toBeVisible();
+  };
+  await comeBack();
+  await untilText(page, "headline", "We are confirming your payment");
+  changes.declined_at = first;
+  await untilDeclined();
+  await page.reload();
+  await untilDeclined();
+  // The second payment: its result is not known yet.
+  await comeBack();
+  await untilText(page, "headline", "We are confirming your payment");
+  await expect(page.getByTestId("to-payment")).toBeHidden();
+  changes.declined_at = second;
+  await untilDeclined();
+  // A session that ended unpaid.
+  await comeBack();
+  await untilText(page, "headline", "We are confirming your payment");
+  changes = { declined_at: second, checkout_url: undefined };
+  await untilText(page, "headline", "The payment was declined");
+  await expect(page.getByTestId("pay-form")).toBeVisible();
 });
 
 test("a calendar file reminds of the start, and operators see how many asked for one", async ({ page }) => {

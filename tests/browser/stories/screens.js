@@ -81,6 +81,10 @@ for (const colorScheme of ["light", "dark"]) {
     await goToPayment(page);
     await page.getByTestId("sandbox-pay").waitFor();
     await picture("payment page of the sandbox");
+    await page.getByTestId("sandbox-decline").click();
+    await untilText(page, "headline", words["order.declined"]);
+    await picture("order, declined");
+    await page.getByTestId("to-payment").click();
     await page.getByTestId("sandbox-pay").click();
     await page.waitForURL(/\/order\?/);
     await untilText(page, "headline", words["order.paid"]);

@@ -32,6 +32,13 @@ export async function goToPayment(page) {
   await page.waitForURL(/\/sandbox\/pay\//);
 }
 
+/** Tells the page that it is hidden or shown. */
+export const setHidden = (page, hidden) =>
+  page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+
 /** Waits until the element is visible and its text contains or matches `text`. */
 export const untilText = (page, id, text) =>
   expect(page.getByTestId(id).filter({ visible: true })).toContainText(text);

@@ -1,6 +1,6 @@
 -- Functions that write order records, prepended to every script that writes one. Not a script of its own.
 --
--- A record has the fields that these functions write, those of its payment session (set_session.lua), and `requeued_at`
+-- A record has the fields that these functions write, those of its payments (set_session.lua, decline.lua), and `requeued_at`
 -- (requeue.lua). `live` is "1" if the order holds units. `sequence`, `ahead` and `wait_ms` are what a replay of the reservation answers.
 
 -- Writes the fields that stay the same until the order is queued again, and its status.

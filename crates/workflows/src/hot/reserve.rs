@@ -169,6 +169,7 @@ fn parse_order(fields: &mut Fields, request: &ReserveRequest) -> Result<Order, S
         paid_at: None,
         reason: None,
         checkout_url: None,
+        declined_at: None,
     })
 }
 

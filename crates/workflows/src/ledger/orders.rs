@@ -94,6 +94,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
         paid_at,
         reason,
         checkout_url,
+        declined_at: None,
         ahead: 0,
         estimated_wait_ms: 0,
     };

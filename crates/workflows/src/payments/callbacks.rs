@@ -27,7 +27,7 @@ use crate::{
     payments::commands::session_ended,
     ports::{Redis, Sql, StoreError},
     recovery::report::Report,
-    script::REACQUIRE,
+    script::{DECLINE, REACQUIRE},
     settle::settle_order,
 };
 
@@ -80,6 +80,7 @@ async fn finish<R: Redis, S: Sql>(
 }
 
 const PAYMENT_SUCCEEDED: &str = "payment.succeeded";
+const PAYMENT_FAILED: &str = "payment.failed";
 const REFUND_SUCCEEDED: &str = "refund.succeeded";
 const REFUND_FAILED: &str = "refund.failed";
 
@@ -198,7 +199,12 @@ async fn dispatch<R: Redis, S: Sql>(
             session_ended(redis, sql, &order_no, &callback.session).await?;
             Ok(CallbackOutcome::SessionEnded)
         }
-        // A failed attempt to pay changes nothing: the buyer may try again until the payment deadline.
+        // The buyer may try again until the payment deadline.
+        PAYMENT_FAILED => {
+            let key = Keys::of(order_no.activity()).order(order_no.ulid());
+            DECLINE.run(redis, vec![key], vec![now.0.to_string().into()]).await?;
+            Ok(CallbackOutcome::NoChange)
+        }
         _ => Ok(CallbackOutcome::NoChange),
     }
 }

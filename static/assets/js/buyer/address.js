@@ -1,12 +1,16 @@
-// The address form of the order page: its list of countries, and the address that the buyer keeps on this device.
+// The address form of the order page: its list of countries, what the buyer has typed in this tab, and the address that
+// they keep on this device.
 
 import { byId, el } from "../shared/dom.js";
 import { language } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
-import { device } from "../shared/storage.js";
+import { device, tab } from "../shared/storage.js";
 
 /** `{user, address}`: another user of this device does not see it. */
 const SAVED = "stampede.address";
+
+/** `{address, remember}`: the tab forgets it with its user's tickets. */
+const typedKey = (orderNo) => `stampede.typed.${orderNo}`;
 
 // The countries and territories of ISO 3166-1.
 const COUNTRIES =
@@ -32,16 +36,29 @@ const ownCountry = () => /-([A-Z]{2})$/.exec(navigator.language)?.[1] ?? "";
 /** Whose the text in the form is; undefined while it may be what the browser has restored. */
 let owner;
 let isTyped = false;
-byId("pay-form").addEventListener("input", () => (isTyped = true), { once: true });
-globalThis.addEventListener("pageshow", ({ persisted }) => {
-  // The browser restores what was typed at this place of its history, by whichever user, after `fill` has run.
-  if (persisted || isTyped || performance.getEntriesByType("navigation")[0]?.type === "navigate") return;
-  owner = undefined;
-  fill();
-});
 
-/** Empties the form if another user has typed in it. Fills in the address that this user has saved on this device, if any. */
-export function fill() {
+/** Keeps what is typed for this order, and corrects what the browser restores. */
+export function watch(orderNo) {
+  byId("pay-form").addEventListener("input", () => {
+    isTyped = true;
+    tab.setItem(typedKey(orderNo), JSON.stringify({ address: values(), remember: byId("remember").checked }));
+  });
+  globalThis.addEventListener("pageshow", ({ persisted }) => {
+    // The browser restores what was typed at this place of its history, by whichever user, after `fill` has run.
+    if (persisted || isTyped || performance.getEntriesByType("navigation")[0]?.type === "navigate") return;
+    owner = undefined;
+    fill(orderNo);
+  });
+}
+
+/** Forgets what was typed for an order that needs it no more. */
+export const forgetTyped = (orderNo) => tab.removeItem(typedKey(orderNo));
+
+/**
+ * Empties the form if another user has typed in it. Fills in what was typed for this order, or the address that this user
+ * has saved on this device, if any.
+ */
+export function fill(orderNo) {
   if (owner !== session.owner()) {
     owner = session.owner();
     byId("pay-form").reset();
@@ -49,17 +66,20 @@ export function fill() {
   }
   const saved = JSON.parse(device.getItem(SAVED) ?? "null");
   const isOwn = saved !== null && session.user() !== null && saved.user === session.user();
-  byId("remember").checked = isOwn;
-  if (!isOwn) return;
-  for (const field of fields()) field.value = saved.address[field.name] ?? field.value;
+  const typed = JSON.parse(tab.getItem(typedKey(orderNo)) ?? "null");
+  byId("remember").checked = typed?.remember ?? isOwn;
+  const address = typed?.address ?? (isOwn ? saved.address : {});
+  for (const field of fields()) field.value = address[field.name] ?? field.value;
 }
 
 /** Reads the form, and saves the address on this device or removes it, as the buyer chose. */
 export function read() {
-  const address = Object.fromEntries(fields().map(({ name, value }) => [name, value]));
+  const address = values();
   if (byId("remember").checked) device.setItem(SAVED, JSON.stringify({ user: session.user(), address }));
   else device.removeItem(SAVED);
   return address;
 }
 
 const fields = () => [...byId("pay-form").elements].filter(({ name }) => name);
+
+const values = () => Object.fromEntries(fields().map(({ name, value }) => [name, value]));

@@ -8,6 +8,7 @@ import { pauseWhileHidden } from "../shared/poll.js";
 import { explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
+import { tab } from "../shared/storage.js";
 import * as addressForm from "./address.js";
 import { showNotice } from "./notice.js";
 import * as payNotification from "./pay-notification.js";
@@ -17,10 +18,14 @@ const HIDDEN_INTERVAL = 20_000;
 
 const orderNo = new URLSearchParams(location.search).get("order_no") ?? "";
 /** Whether the buyer comes from the payment page, after paying there. */
-const hasPaid = new URLSearchParams(location.search).get("payment") === "done";
+let hasPaid = new URLSearchParams(location.search).get("payment") === "done";
 const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
 
+/** The `declined_at` that this tab has shown last. */
+const DECLINE_SHOWN = `stampede.decline.${orderNo}`;
+
 let order = null;
+let isDeclined = false;
 let longestQueue = 0;
 /** How long after the payment the sale takes requests for a refund; null until the activity is loaded. */
 let refundSeconds = null;
@@ -35,6 +40,7 @@ setInterval(renderTimeLeft, 250);
 setInterval(() => document.hidden && void poller?.runNow(), HIDDEN_INTERVAL);
 addEventListener("online", () => void poller?.runNow());
 addressForm.fillCountries();
+addressForm.watch(orderNo);
 payNotification.offer();
 // `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
 document.addEventListener("visibilitychange", () => document.hidden || void loadActivity());
@@ -45,7 +51,7 @@ function start() {
   poller?.stop();
   removeOrder();
   setVisible(byId("missing"), false);
-  addressForm.fill();
+  addressForm.fill(orderNo);
   if (!session.orderCredential(orderNo)) {
     showNotice({ tone: "calm", text: t("problem.unauthenticated") });
     return void shell.askToSignIn();
@@ -84,12 +90,12 @@ function startPolling() {
 }
 
 function update(newOrder) {
-  const previousStatus = order?.status;
+  const previous = order && byId("order").dataset.status;
   order = newOrder;
   longestQueue = Math.max(longestQueue, order.ahead ?? 0);
   render();
-  if (previousStatus === "queued" && order.status === "pending_payment") payNotification.notify(orderNo);
-  if (previousStatus && previousStatus !== order.status) byId("headline").focus({ preventScroll: true });
+  if (previous === "queued" && order.status === "pending_payment") payNotification.notify(orderNo);
+  if (previous && previous !== byId("order").dataset.status) byId("headline").focus({ preventScroll: true });
 }
 
 function showMissing() {
@@ -114,11 +120,10 @@ async function loadActivity() {
 function render() {
   setVisible(byId("order"), true);
   const { status } = order;
-  // A payment session that was declined or has expired has no address any more: the buyer can pay again.
-  const isConfirming = hasPaid && status === "pending_payment" && Boolean(order.checkout_url);
-  const shown = isConfirming ? "confirming" : status;
-  document.title = titled(t(shown === "pending_payment" ? "order.pay_now" : `status.${shown}`));
-  byId("order").dataset.status = status;
+  const shown = stateToShow();
+  const isUnpaid = ["pending_payment", "declined"].includes(shown);
+  document.title = titled(t(isUnpaid ? "order.pay_now" : `status.${shown}`));
+  byId("order").dataset.status = shown;
   setText(byId("headline"), t(`order.${shown}`));
   setText(byId("explain"), reasonText() ?? t(`order.${shown}_more`));
   byId("facts").replaceChildren(
@@ -132,11 +137,12 @@ function render() {
       ["order.refund_until", status === "paid" && refundEnd() && moment(refundEnd())],
     ]),
   );
-  const isUnpaid = status === "pending_payment" && !isConfirming;
+  if (!["queued", "pending_payment"].includes(status)) addressForm.forgetTyped(orderNo);
   setVisible(byId("queue"), status === "queued");
   setVisible(byId("payment"), isUnpaid);
   setVisible(byId("pay-form"), isUnpaid && !order.checkout_url);
   setVisible(byId("to-payment"), isUnpaid && Boolean(order.checkout_url));
+  setText(byId("to-payment"), t(shown === "declined" ? "order.pay_again" : "order.to_payment"));
   if (order.checkout_url) byId("to-payment").href = paymentUrl(order.checkout_url);
   setText(byId("pay"), t("order.pay", { amount: money(order.amount, order.currency) }));
   setVisible(byId("cancel"), isUnpaid);
@@ -145,6 +151,21 @@ function render() {
   byId("again").href = `/sale?activity=${encodeURIComponent(activity)}`;
   renderQueue();
   renderTimeLeft();
+}
+
+/** The order's status; of one that waits for payment also `confirming` or `declined`. */
+function stateToShow() {
+  const { status, checkout_url: url, declined_at: declinedAt = null } = order;
+  if (status !== "pending_payment") return status;
+  // The last payment may have been declined after the buyer was sent back, or by a session that ended: it has no address.
+  // An earlier decline says nothing about the payment that the buyer comes from.
+  if (hasPaid && url && declinedAt === tab.getItem(DECLINE_SHOWN)) return "confirming";
+  isDeclined ||= hasPaid || declinedAt !== null;
+  if (!isDeclined) return status;
+  if (declinedAt) tab.setItem(DECLINE_SHOWN, declinedAt);
+  if (hasPaid) history.replaceState(null, "", `?order_no=${encodeURIComponent(orderNo)}`);
+  hasPaid = false;
+  return "declined";
 }
 
 function reasonText() {

@@ -1,24 +1,38 @@
-// The page with the buyer's own orders, newest first.
+// The page with the buyer's own orders, newest first. Those that can change are polled.
 
-import { client } from "../shared/client.js";
+import { client, clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { moment, money } from "../shared/format.js";
+import { countdown, moment, money } from "../shared/format.js";
 import { localized, t } from "../shared/i18n.js";
+import { pauseWhileHidden } from "../shared/poll.js";
 import { explainOrder } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 
 const PAGE_SIZE = 20;
 
+/** The statuses that change without an action of the buyer. */
+const CHANGING = ["queued", "pending_payment", "refunding"];
+
 let lastOrderNo = null;
+/** The rows of the page: `{order, poller, renderTimeLeft}`; `poller` is null once the order does not change. */
+let rows = [];
 
 shell.start();
 shell.onSessionChange(reload);
 byId("more").addEventListener("click", () => void loadMore());
+setInterval(() => rows.forEach((row) => row.renderTimeLeft()), 250);
+// `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
+document.addEventListener("visibilitychange", () => {
+  const changing = document.hidden ? [] : rows.filter(({ poller }) => poller);
+  for (const activity of new Set(changing.map(({ order }) => activityOf(order)))) client.activity(activity).catch(() => {});
+});
 reload();
 
 function reload() {
   lastOrderNo = null;
+  for (const { poller } of rows) poller?.stop();
+  rows = [];
   byId("orders").replaceChildren();
   setVisible(byId("more"), false);
   if (session.token()) return void loadMore();
@@ -33,7 +47,7 @@ async function loadMore() {
   try {
     const data = await client.orders({ before: lastOrderNo, limit: PAGE_SIZE }, { token });
     if (session.user() !== user) return;
-    byId("orders").append(...data.map(row));
+    byId("orders").append(...data.map(createRow));
     lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
     setText(byId("more"), t("orders.more"));
     setVisible(byId("more"), data.length === PAGE_SIZE);
@@ -49,18 +63,21 @@ async function loadMore() {
   }
 }
 
+const activityOf = ({ order_no: orderNo }) => orderNo.slice(0, orderNo.lastIndexOf("."));
+
 const skusByActivity = new Map();
 
 /** The SKU of an order, with its name and picture; undefined if it cannot be loaded. */
-async function loadSku({ order_no: orderNo, sku }) {
-  const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
+async function loadSku(order) {
+  const activity = activityOf(order);
   if (!skusByActivity.has(activity)) {
     skusByActivity.set(activity, client.activity(activity).then((data) => localized(data).skus, () => []));
   }
-  return (await skusByActivity.get(activity)).find((known) => known.sku === sku);
+  return (await skusByActivity.get(activity)).find((known) => known.sku === order.sku);
 }
 
-function row(order) {
+/** Creates the element of an order, and keeps it up to date. */
+function createRow(order) {
   const image = el("span", {}, picture("", order.sku, "small"));
   const item = el("strong", {}, `${order.quantity} × ${order.sku}`);
   void loadSku(order).then((sku) => {
@@ -68,19 +85,62 @@ function row(order) {
     setText(item, `${order.quantity} × ${sku.name}`);
     image.replaceChildren(picture(sku.image, sku.name, "small"));
   });
+  const href = `/order?order_no=${encodeURIComponent(order.order_no)}`;
+  const chip = el("span", { class: "chip" });
+  const pay = el("a", { class: "button primary wide", href, testid: "order-pay" });
+  const row = { order, poller: null, renderTimeLeft };
+  render();
+  if (CHANGING.includes(order.status)) follow(row, render);
+  rows.push(row);
+
+  function render() {
+    chip.dataset.status = row.order.status;
+    setText(chip, t(`status.${row.order.status}`));
+    renderTimeLeft();
+  }
+
+  function renderTimeLeft() {
+    const left = clock.isSet() ? clock.millisecondsUntil(row.order.pay_by) : Infinity;
+    setVisible(pay, row.order.status === "pending_payment" && left > 0);
+    setText(pay, left < Infinity ? t("orders.pay", { left: countdown(left) }) : t("order.pay_now"));
+  }
+
   return el(
     "li",
-    {},
+    { class: "card order-row" },
     el(
       "a",
-      {
-        class: "card order-link", testid: "order-link",
-        href: `/order?order_no=${encodeURIComponent(order.order_no)}`,
-      },
+      { class: "order-link", href, testid: "order-link" },
       image,
       el("span", { class: "sale-text" }, item, el("span", { class: "quiet" }, moment(order.created_at))),
-      el("span", {}, money(order.amount, order.currency)),
-      el("span", { class: "chip", "data-status": order.status }, t(`status.${order.status}`)),
+      el("span", { class: "order-figures" }, el("strong", {}, money(order.amount, order.currency)), chip),
     ),
+    pay,
   );
+}
+
+/** Polls the order of a row until it does not change any more. */
+function follow(row, render) {
+  const user = session.user();
+  row.poller = pauseWhileHidden(({ isPaused }) => client.pollOrder(row.order.order_no, {
+    isPaused,
+    token: () => session.orderCredential(row.order.order_no),
+    onChange(order) {
+      if (session.user() !== user) return stop();
+      row.order = order;
+      render();
+      if (!CHANGING.includes(order.status)) stop();
+      setText(byId("state"), "");
+    },
+    onError(error) {
+      if (session.user() !== user) return stop();
+      if (error.code === "unauthenticated") return void shell.signInAgain();
+      setText(byId("state"), explainOrder(error));
+    },
+  }), "runNow");
+
+  function stop() {
+    row.poller.stop();
+    row.poller = null;
+  }
 }

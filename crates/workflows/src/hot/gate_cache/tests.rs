@@ -45,6 +45,7 @@ fn queued(request: &ReserveRequest) -> ReserveOutcome {
         paid_at: None,
         reason: None,
         checkout_url: None,
+        declined_at: None,
     }))
 }
 
