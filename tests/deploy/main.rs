@@ -7,8 +7,6 @@
 mod akamai;
 mod behind_nginx;
 mod caching;
-#[cfg(target_os = "linux")]
-mod connections;
 mod cors;
 mod fake_app;
 mod nginx_limits;
