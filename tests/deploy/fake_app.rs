@@ -1,9 +1,12 @@
-//! A fake app behind nginx: records requests, sends the app's cache headers, and can delay responses.
+//! A fake app behind nginx: records requests, sends the app's cache headers, and can delay responses or close connections.
 
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use dev::{nginx::Nginx, root};
@@ -47,6 +50,8 @@ struct State {
     requests: Mutex<Vec<RecordedRequest>>,
     /// Responses to requests whose target contains one of these are delayed.
     delayed_paths: watch::Sender<Vec<&'static str>>,
+    /// Whether connections are closed in place of a response.
+    is_failing: AtomicBool,
 }
 
 impl FakeApp {
@@ -54,7 +59,7 @@ impl FakeApp {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let state = Arc::new(State { requests: Mutex::default(), delayed_paths: watch::Sender::new(vec![]) });
+        let state = Arc::new(State { requests: Mutex::default(), delayed_paths: watch::Sender::new(vec![]), is_failing: AtomicBool::default() });
         let server = tokio::spawn(serve(listener, Arc::clone(&state)));
         Self { port, state, server }
     }
@@ -70,6 +75,11 @@ impl FakeApp {
         lock(&self.state).iter().filter(|request| request.target.contains(part)).cloned().collect()
     }
 
+    /// Closes the connection of each request that arrives from now on, in place of a response.
+    pub fn fail(&self) {
+        self.state.is_failing.store(true, Ordering::SeqCst);
+    }
+
     /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.server.abort();
@@ -83,7 +93,7 @@ pub struct NginxProxy {
     pub http: HttpClient,
     /// The nginx process.
     pub server: Nginx,
-    temp_dir: TempDir,
+    _temp_dir: TempDir,
 }
 
 impl NginxProxy {
@@ -97,19 +107,9 @@ impl NginxProxy {
         Self::start(&[app], Nginx::start_with_desk)
     }
 
-    /// Like [`NginxProxy::in_front_of`], with the kit's log.
-    pub fn with_sampled_log(app: &FakeApp) -> Self {
-        Self::start(&[app], Nginx::start_with_sampled_log)
-    }
-
     /// Like [`NginxProxy::in_front_of`], but the header `X-Test-Client` is the client's address.
     pub fn with_client_header(app: &FakeApp) -> Self {
         Self::start(&[app], Nginx::start_with_client_header)
-    }
-
-    /// Like [`NginxProxy::in_front_of`], for HTTP/2 only: `http` cannot use it.
-    pub fn with_http2(app: &FakeApp) -> Self {
-        Self::start(&[app], Nginx::start_with_http2)
     }
 
     fn start(apps: &[&FakeApp], start: fn(&Path, &Path, &[u16]) -> anyhow::Result<Nginx>) -> Self {
@@ -117,12 +117,7 @@ impl NginxProxy {
         let ports: Vec<u16> = apps.iter().map(|app| app.port).collect();
         let nginx = start(temp_dir.path(), &root::find().expect("the project"), &ports);
         let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-        Self { http: HttpClient::new(&nginx.url()), server: nginx, temp_dir }
-    }
-
-    /// The access log so far.
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(self.temp_dir.path().join("stampede.log")).unwrap_or_default()
+        Self { http: HttpClient::new(&nginx.url()), server: nginx, _temp_dir: temp_dir }
     }
 }
 
@@ -167,6 +162,9 @@ async fn handle_connection(stream: TcpStream, state: &State) -> std::io::Result<
             all.push(request.clone());
             all.len()
         });
+        if state.is_failing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let mut delayed_paths = state.delayed_paths.subscribe();
         let no_longer_delayed =
             delayed_paths.wait_for(|paths| !paths.iter().any(|part| request.target.contains(part))).await;

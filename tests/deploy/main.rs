@@ -9,6 +9,7 @@ mod behind_nginx;
 mod caching;
 mod cors;
 mod fake_app;
+mod failover;
 mod nginx_limits;
 mod nginx_requests;
 mod nginx_routes;

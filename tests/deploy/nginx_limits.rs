@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use dev::{nginx::PROVIDER_ADDRESS, open_files};
+use dev::open_files;
 use futures::{StreamExt, stream::FuturesUnordered};
 use reqwest::Method;
 use serde_json::json;
@@ -102,12 +102,11 @@ async fn one_client_fills_no_lane() {
             .expect("an answer")
     };
     for (method, path, of_a_client, of_a_site) in [
-        (Method::POST, "/api/payments/stripe", 25, 40),
-        (Method::POST, RESERVE_PATH, 100, 200),
+        (Method::POST, "/api/payments/stripe", 50, 60),
+        (Method::POST, RESERVE_PATH, 200, 400),
         (Method::POST, "/api/activities/demo/ticket", 50, 75),
-        (Method::GET, "/invented-{n}", 200, 300),
-        (Method::POST, "/sale", 200, 300),
-        (Method::GET, "/api/activities/invented-{n}/gate.json", 200, 300),
+        (Method::GET, "/invented-{n}", 200, 400),
+        (Method::GET, "/api/activities/invented-{n}/gate.json", 200, 400),
         (Method::GET, "/api/orders/demo.{n}", 50, 75),
         (Method::GET, "/healthz", 50, 75),
         (Method::POST, "/api/orders/demo.{n}/checkout", 40, 60),
@@ -157,7 +156,7 @@ async fn a_client_that_hangs_up_before_the_answers_fills_no_lane() {
     open_files::raise_open_file_limit();
     let app = FakeApp::start().await;
     let nginx = NginxProxy::with_client_header(&app);
-    for (path, in_flight) in [(RESERVE_PATH, 100), ("/api/payments/stripe", 25)] {
+    for (path, in_flight) in [(RESERVE_PATH, 200), ("/api/payments/stripe", 50)] {
         app.delay_responses(&[path]);
         eventually("as many requests at the app as it may have", async || {
             let requests = (0..30).map(|_| post_from(&nginx.http, path, "198.51.100.1".to_owned()));
@@ -197,27 +196,6 @@ async fn tickets_that_wait_stop_no_reservation() {
     nginx.http.get("/api/activities/demo/gate.json", "").await.is(200);
     app.delay_responses(&[]);
     assert_eq!(tickets.map(|response| response.is(200)).count().await, TICKETS_MAX_CONNS);
-}
-
-/// A payment provider sends from one address.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_is_listed_has_the_whole_lane_of_callbacks() {
-    let app = FakeApp::start().await;
-    let nginx = NginxProxy::with_client_header(&app);
-    app.delay_responses(&["/api/payments/webhook"]);
-    let callbacks: FuturesUnordered<_> = (0..CALLBACKS_MAX_CONNS)
-        .map(|_| post_from(&nginx.http, "/api/payments/webhook", PROVIDER_ADDRESS.to_owned()))
-        .collect();
-    let released = async {
-        eventually("the callbacks at the app", async || match app.requests_containing("/api/payments/webhook").len() {
-            CALLBACKS_MAX_CONNS => Ok(()),
-            number => Err(number),
-        })
-        .await;
-        app.delay_responses(&[]);
-    };
-    let (answered, ()) = futures::join!(callbacks.map(|response| response.is(200)).count(), released);
-    assert_eq!(answered, CALLBACKS_MAX_CONNS);
 }
 
 /// Forged callbacks from many addresses fill the lane of callbacks, and no other one.
@@ -281,21 +259,5 @@ async fn a_client_is_limited_by_its_network_and_others_are_not() {
     // Callbacks of a provider come from one address and are not limited.
     for _ in 0..150 {
         send(Method::POST, "/api/payments/stripe", "192.0.2.1".to_owned()).await.is(200);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn two_apps_share_the_load_and_one_serves_alone_when_the_other_stops() {
-    let (one, two) = (FakeApp::start().await, FakeApp::start().await);
-    let nginx = NginxProxy::in_front_of(&[&one, &two]);
-    for _ in 0..20 {
-        nginx.http.get(ORDER_PATH, "ada").await.is(200);
-    }
-    let shares = [one.requests_containing(ORDER_PATH).len(), two.requests_containing(ORDER_PATH).len()];
-    assert!(shares.iter().all(|share| *share >= 5), "{shares:?}");
-    two.stop().await;
-    for _ in 0..20 {
-        nginx.http.get(ORDER_PATH, "ada").await.is(200);
-        nginx.http.post(RESERVE_PATH, "", &json!({})).await.is(200);
     }
 }
