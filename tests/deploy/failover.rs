@@ -1,8 +1,15 @@
 //! Several apps behind nginx: which requests another app gets when one is down (B9, G9).
 
-use std::time::Instant;
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
+use tokio::{
+    net::{TcpSocket, TcpStream},
+    time::timeout,
+};
 
 use crate::{
     fake_app::{FakeApp, NginxProxy},
@@ -46,5 +53,23 @@ async fn reads_and_reservations_whose_connection_dies_are_repeated_and_a_checkou
     for lane in ["/read.", "/reserve-", "/pay."] {
         let asked = u64::try_from(failing.requests_containing(lane).len()).expect("a number");
         assert!((1..=most).contains(&asked), "the app that fails got {asked} requests of {lane}");
+    }
+}
+
+/// Linux answers no new connection of a server that has not accepted the last ones, like a machine that is gone.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_takes_no_connection_is_passed_over() {
+    let gone = TcpSocket::new_v4().expect("a socket");
+    gone.bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
+    let gone = gone.listen(0).expect("a server");
+    let address = gone.local_addr().expect("an address");
+    while timeout(Duration::from_millis(500), TcpStream::connect(address)).await.is_ok() {}
+    let app = FakeApp::start().await;
+    let nginx = NginxProxy::in_front_of_ports(&[address.port(), app.port]);
+    for _ in 0..4 {
+        nginx.http.get(ORDER_PATH, "ada").await.is(200);
+        nginx.http.post(RESERVE_PATH, "", &json!({})).await.is(200);
+        nginx.http.post(CHECKOUT_PATH, "ada", &json!({})).await.is(200);
     }
 }

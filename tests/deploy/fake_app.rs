@@ -59,7 +59,11 @@ impl FakeApp {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let state = Arc::new(State { requests: Mutex::default(), delayed_paths: watch::Sender::new(vec![]), is_failing: AtomicBool::default() });
+        let state = Arc::new(State {
+            requests: Mutex::default(),
+            delayed_paths: watch::Sender::new(vec![]),
+            is_failing: false.into(),
+        });
         let server = tokio::spawn(serve(listener, Arc::clone(&state)));
         Self { port, state, server }
     }
@@ -99,23 +103,27 @@ pub struct NginxProxy {
 impl NginxProxy {
     /// Starts nginx with these apps as its upstream servers.
     pub fn in_front_of(apps: &[&FakeApp]) -> Self {
-        Self::start(apps, Nginx::start)
+        Self::in_front_of_ports(&apps.iter().map(|app| app.port).collect::<Vec<_>>())
+    }
+
+    /// Starts nginx with the servers at these ports as its upstream servers.
+    pub fn in_front_of_ports(ports: &[u16]) -> Self {
+        Self::start(ports, Nginx::start)
     }
 
     /// Like [`NginxProxy::in_front_of`], with a host name for operators.
     pub fn with_desk(app: &FakeApp) -> Self {
-        Self::start(&[app], Nginx::start_with_desk)
+        Self::start(&[app.port], Nginx::start_with_desk)
     }
 
     /// Like [`NginxProxy::in_front_of`], but the header `X-Test-Client` is the client's address.
     pub fn with_client_header(app: &FakeApp) -> Self {
-        Self::start(&[app], Nginx::start_with_client_header)
+        Self::start(&[app.port], Nginx::start_with_client_header)
     }
 
-    fn start(apps: &[&FakeApp], start: fn(&Path, &Path, &[u16]) -> anyhow::Result<Nginx>) -> Self {
+    fn start(ports: &[u16], start: fn(&Path, &Path, &[u16]) -> anyhow::Result<Nginx>) -> Self {
         let temp_dir = TempDir::new().expect("a directory");
-        let ports: Vec<u16> = apps.iter().map(|app| app.port).collect();
-        let nginx = start(temp_dir.path(), &root::find().expect("the project"), &ports);
+        let nginx = start(temp_dir.path(), &root::find().expect("the project"), ports);
         let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
         Self { http: HttpClient::new(&nginx.url()), server: nginx, _temp_dir: temp_dir }
     }

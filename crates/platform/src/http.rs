@@ -212,11 +212,7 @@ pub async fn serve(
 
 /// Reads the body, without a copy if `content_length` announces its size. A request from another component has a body
 /// but no `content-length`.
-async fn read_body(
-    request: WasiRequest,
-    content_length: Option<usize>,
-    max_bytes: usize,
-) -> Result<Vec<u8>, Problem> {
+async fn read_body(request: WasiRequest, content_length: Option<usize>, max_bytes: usize) -> Result<Vec<u8>, Problem> {
     let too_large = || Problem::new(Code::PayloadTooLarge, format!("A body has at most {} KiB.", max_bytes / 1024));
     match content_length {
         Some(0) => return Ok(Vec::new()),
