@@ -180,44 +180,29 @@ async fn a_client_that_hangs_up_before_the_answers_fills_no_lane() {
     }
 }
 
-/// The provider of hosted checks is silent: each request for a ticket waits for it.
+/// Each request for a ticket waits for a provider of hosted checks, or forged callbacks come from many addresses.
 #[tokio::test(flavor = "multi_thread")]
-async fn tickets_that_wait_stop_no_reservation() {
+async fn full_lanes_of_tickets_and_callbacks_stop_no_reservation_no_checkout_and_no_operator() {
     let app = FakeApp::start().await;
     let nginx = NginxProxy::with_client_header(&app);
-    let ticket_path = "/api/activities/demo/ticket";
-    app.delay_responses(&[ticket_path]);
-    let mut tickets: FuturesUnordered<_> =
-        (0..TICKETS_MAX_CONNS + 5).map(|n| post_from(&nginx.http, ticket_path, format!("203.0.113.{n}"))).collect();
-    for _ in 0..5 {
-        tickets.next().await.expect("an answer").is_problem(503, "overloaded");
+    for (path, max_conns) in
+        [("/api/activities/demo/ticket", TICKETS_MAX_CONNS), ("/api/payments/stripe", CALLBACKS_MAX_CONNS)]
+    {
+        app.delay_responses(&[path]);
+        let mut flood: FuturesUnordered<_> =
+            (0..max_conns + 5).map(|n| post_from(&nginx.http, path, format!("203.0.113.{n}"))).collect();
+        for _ in 0..5 {
+            flood.next().await.expect("an answer").is_problem(503, "overloaded");
+        }
+        for other in [RESERVE_PATH, "/api/orders/demo.2/checkout", "/api/orders/demo.2/cancel"] {
+            nginx.http.post(other, "ada", &json!({})).await.is(200);
+        }
+        for other in ["/api/activities/demo/gate.json", "/readyz", "/api/admin/activities", "/metrics"] {
+            nginx.http.get(other, "").await.is(200);
+        }
+        app.delay_responses(&[]);
+        assert_eq!(flood.map(|response| response.is(200)).count().await, max_conns);
     }
-    post_from(&nginx.http, RESERVE_PATH, "203.0.113.1".to_owned()).await.is(200);
-    nginx.http.get("/api/activities/demo/gate.json", "").await.is(200);
-    app.delay_responses(&[]);
-    assert_eq!(tickets.map(|response| response.is(200)).count().await, TICKETS_MAX_CONNS);
-}
-
-/// Forged callbacks from many addresses fill the lane of callbacks, and no other one.
-#[tokio::test(flavor = "multi_thread")]
-async fn forged_callbacks_from_many_addresses_stop_no_checkout_and_no_operator() {
-    let app = FakeApp::start().await;
-    let nginx = NginxProxy::with_client_header(&app);
-    app.delay_responses(&["/api/payments/stripe"]);
-    let mut flood: FuturesUnordered<_> = (0..CALLBACKS_MAX_CONNS + 5)
-        .map(|n| post_from(&nginx.http, "/api/payments/stripe", format!("203.0.113.{n}")))
-        .collect();
-    for _ in 0..5 {
-        flood.next().await.expect("an answer").is_problem(503, "overloaded");
-    }
-    for path in ["/api/orders/demo.2/checkout", "/api/orders/demo.2/cancel", "/api/orders/demo.2/refund"] {
-        nginx.http.post(path, "ada", &json!({})).await.is(200);
-    }
-    for path in ["/readyz", "/api/admin/activities", "/api/tasks/sweep", "/metrics"] {
-        nginx.http.get(path, "").await.is(200);
-    }
-    app.delay_responses(&[]);
-    assert_eq!(flood.map(|response| response.is(200)).count().await, CALLBACKS_MAX_CONNS);
 }
 
 /// An IPv6 client has 2^64 addresses, and some have a /48 of such networks.
