@@ -1,15 +1,8 @@
 //! Several apps behind nginx: which requests another app gets when one is down (B9, G9).
 
-use std::{
-    net::Ipv4Addr,
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
 use serde_json::json;
-use tokio::{
-    net::{TcpSocket, TcpStream},
-    time::timeout,
-};
 
 use crate::{
     fake_app::{FakeApp, NginxProxy},
@@ -60,6 +53,12 @@ async fn reads_and_reservations_whose_connection_dies_are_repeated_and_a_checkou
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_that_takes_no_connection_is_passed_over() {
+    use std::{net::Ipv4Addr, time::Duration};
+    use tokio::{
+        net::{TcpSocket, TcpStream},
+        time::timeout,
+    };
+
     let gone = TcpSocket::new_v4().expect("a socket");
     gone.bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port");
     let gone = gone.listen(0).expect("a server");

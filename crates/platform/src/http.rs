@@ -131,7 +131,7 @@ pub fn query_decode(text: &str) -> String {
 
 /// Exports a function `async |&Request| -> Result<Response, ApiError>` as the HTTP handler of the component. Pages of the
 /// origins in `cors_origins` may call its routes below the path `cors_below`, if there is one; the component needs the
-/// variable. A body has at most `max_body_bytes`, or [`MAX_BODY_BYTES`].
+/// variable. A body has at most `max_body_bytes`, or 16 KiB.
 #[macro_export]
 macro_rules! http_service {
     ($handler:expr) => {
