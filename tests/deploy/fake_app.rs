@@ -1,9 +1,12 @@
-//! A fake app behind nginx: records requests, sends the app's cache headers, and can delay responses.
+//! A fake app behind nginx: records requests, sends the app's cache headers, and can delay responses or close connections.
 
 use std::{
     collections::HashMap,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use dev::{nginx::Nginx, root};
@@ -47,6 +50,8 @@ struct State {
     requests: Mutex<Vec<RecordedRequest>>,
     /// Responses to requests whose target contains one of these are delayed.
     delayed_paths: watch::Sender<Vec<&'static str>>,
+    /// Whether connections are closed in place of a response.
+    is_failing: AtomicBool,
 }
 
 impl FakeApp {
@@ -54,7 +59,11 @@ impl FakeApp {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let state = Arc::new(State { requests: Mutex::default(), delayed_paths: watch::Sender::new(vec![]) });
+        let state = Arc::new(State {
+            requests: Mutex::default(),
+            delayed_paths: watch::Sender::new(vec![]),
+            is_failing: false.into(),
+        });
         let server = tokio::spawn(serve(listener, Arc::clone(&state)));
         Self { port, state, server }
     }
@@ -70,6 +79,11 @@ impl FakeApp {
         lock(&self.state).iter().filter(|request| request.target.contains(part)).cloned().collect()
     }
 
+    /// Closes the connection of each request that arrives from now on, in place of a response.
+    pub fn fail(&self) {
+        self.state.is_failing.store(true, Ordering::SeqCst);
+    }
+
     /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.server.abort();
@@ -83,46 +97,35 @@ pub struct NginxProxy {
     pub http: HttpClient,
     /// The nginx process.
     pub server: Nginx,
-    temp_dir: TempDir,
+    _temp_dir: TempDir,
 }
 
 impl NginxProxy {
     /// Starts nginx with these apps as its upstream servers.
     pub fn in_front_of(apps: &[&FakeApp]) -> Self {
-        Self::start(apps, Nginx::start)
+        Self::in_front_of_ports(&apps.iter().map(|app| app.port).collect::<Vec<_>>())
+    }
+
+    /// Starts nginx with the servers at these ports as its upstream servers.
+    pub fn in_front_of_ports(ports: &[u16]) -> Self {
+        Self::start(ports, Nginx::start)
     }
 
     /// Like [`NginxProxy::in_front_of`], with a host name for operators.
     pub fn with_desk(app: &FakeApp) -> Self {
-        Self::start(&[app], Nginx::start_with_desk)
-    }
-
-    /// Like [`NginxProxy::in_front_of`], with the kit's log.
-    pub fn with_sampled_log(app: &FakeApp) -> Self {
-        Self::start(&[app], Nginx::start_with_sampled_log)
+        Self::start(&[app.port], Nginx::start_with_desk)
     }
 
     /// Like [`NginxProxy::in_front_of`], but the header `X-Test-Client` is the client's address.
     pub fn with_client_header(app: &FakeApp) -> Self {
-        Self::start(&[app], Nginx::start_with_client_header)
+        Self::start(&[app.port], Nginx::start_with_client_header)
     }
 
-    /// Like [`NginxProxy::in_front_of`], for HTTP/2 only: `http` cannot use it.
-    pub fn with_http2(app: &FakeApp) -> Self {
-        Self::start(&[app], Nginx::start_with_http2)
-    }
-
-    fn start(apps: &[&FakeApp], start: fn(&Path, &Path, &[u16]) -> anyhow::Result<Nginx>) -> Self {
+    fn start(ports: &[u16], start: fn(&Path, &Path, &[u16]) -> anyhow::Result<Nginx>) -> Self {
         let temp_dir = TempDir::new().expect("a directory");
-        let ports: Vec<u16> = apps.iter().map(|app| app.port).collect();
-        let nginx = start(temp_dir.path(), &root::find().expect("the project"), &ports);
+        let nginx = start(temp_dir.path(), &root::find().expect("the project"), ports);
         let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-        Self { http: HttpClient::new(&nginx.url()), server: nginx, temp_dir }
-    }
-
-    /// The access log so far.
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(self.temp_dir.path().join("stampede.log")).unwrap_or_default()
+        Self { http: HttpClient::new(&nginx.url()), server: nginx, _temp_dir: temp_dir }
     }
 }
 
@@ -167,6 +170,9 @@ async fn handle_connection(stream: TcpStream, state: &State) -> std::io::Result<
             all.push(request.clone());
             all.len()
         });
+        if state.is_failing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         let mut delayed_paths = state.delayed_paths.subscribe();
         let no_longer_delayed =
             delayed_paths.wait_for(|paths| !paths.iter().any(|part| request.target.contains(part))).await;

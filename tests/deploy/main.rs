@@ -7,9 +7,8 @@
 mod akamai;
 mod behind_nginx;
 mod caching;
-#[cfg(target_os = "linux")]
-mod connections;
 mod cors;
+mod failover;
 mod fake_app;
 mod nginx_limits;
 mod nginx_requests;

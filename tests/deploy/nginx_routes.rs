@@ -65,6 +65,7 @@ async fn operator_routes_are_closed_to_other_addresses() {
         nginx.http.get(path, "operator").await.is(200);
         other_client.get(path, "operator").await.is_problem(404, "not_found");
     }
+    let seen = app.requests_containing("/").len();
     for path in [
         "/api/%61dmin/bans",
         "/api/orders/../admin/bans",
@@ -73,107 +74,18 @@ async fn operator_routes_are_closed_to_other_addresses() {
         "//api/admin/bans",
         "/api//admin/bans",
         "/api/admin%2fbans",
-        // Admin paths as the app reads them, open paths after nginx's normalisation.
-        "/api/admin/../orders/demo.1",
-        "/api/admin/%2e%2e/orders/demo.1",
-        "/metrics/../sale",
-        "/metrics?x=/sale",
-        // Other names of a route, which would pass a rule for the route or miss the cache.
-        "/metrics/",
-        "/readyz/",
-        "/api/admin/",
-        "/api/activities/demo/gate.json/",
         "http://sale.example/metrics",
+        "/metrics?x=/sale",
         "/metrics#x",
         "/readyz#?x",
         "/api/admin#/bans",
-        "/api/activities/demo/gate.json#1",
+        // Operators' routes for the app, others for nginx, which decodes them.
+        "/api/admin/../orders/demo.1",
+        "/api/admin/%2e%2e/orders/demo.1",
+        "/api/admin/bans/user/a%2F..%2F..%2F..%2F..%2F..%2Fsale",
+        "/api/tasks/..%2Forders/demo.1",
     ] {
         assert_eq!(status_of_raw_target(&nginx, "127.0.0.2", path).await, "404", "{path}");
-    }
-    assert_eq!(app.requests_containing("/").len(), closed.len(), "{:#?}", app.requests_containing("/"));
-}
-
-/// Users, addresses and callbacks as the operators' page spells them (`encodeURIComponent`).
-#[cfg(target_os = "linux")]
-const SUBJECTS: [&str; 12] = [
-    "/api/admin/bans/ip/2001%3Adb8%3A1%3A2%3A%3A%2F64",
-    "/api/admin/bans/user/a%2Fb%3D",
-    "/api/admin/bans/user/%2Fa%2f%2Fb%2F",
-    "/api/admin/bans/user/.ada",
-    "/api/admin/bans/user/a%2F.b",
-    "/api/admin/bans/user/...",
-    "/api/admin/bans/user/a%5Cb",
-    "/api/admin/bans/user/a%252Fb%252e%25",
-    "/api/admin/strikes/a%2Fb",
-    "/api/admin/callbacks/evt%2F1/replay",
-    "/api/admin/callbacks/.evt%2f1/refund",
-    "/api/admin/callbacks/evt%2F..1/dismiss",
-];
-
-#[cfg(target_os = "linux")]
-#[tokio::test(flavor = "multi_thread")]
-async fn users_addresses_and_callbacks_with_a_slash_or_a_leading_dot_reach_the_app_as_they_are_spelled() {
-    let app = FakeApp::start().await;
-    let nginx = NginxProxy::in_front_of(&[&app]);
-    let status_of = async |from: &str, path: &str| status_of_raw_target(&nginx, from, path).await;
-    for path in SUBJECTS {
-        assert_eq!(status_of("127.0.0.1", path).await, "200", "{path}");
-        let targets: Vec<_> = app.requests_containing("/").into_iter().map(|request| request.target).collect();
-        assert_eq!(targets.last().map(String::as_str), Some(path));
-        assert_eq!(status_of("127.0.0.2", path).await, "404", "{path}");
-        assert_eq!(status_of("127.0.0.2", &format!("{path}?x=/sale")).await, "404", "{path}");
-    }
-    let seen = app.requests_containing("/").len();
-    assert_eq!(seen, SUBJECTS.len());
-    for path in [
-        // Other spellings of the route before the name, of its end, and of a dot.
-        "/api/%61dmin/strikes/a%2Fb",
-        "/api/admin/strike%73/a%2Fb",
-        "/api/admin/bans%2fuser/a",
-        "/api/admin/bans/us%65r/a%2Fb",
-        "/API/admin/strikes/a%2Fb",
-        "//api/admin/strikes/a%2Fb",
-        "/api//admin/strikes/a%2Fb",
-        "/api/./admin/strikes/a%2Fb",
-        "/api/x/../admin/strikes/a%2Fb",
-        "/api/admin/strikes//a%2Fb",
-        "/api/admin/strikes/./a%2Fb",
-        "/api/admin/strikes/a%2Fb/",
-        "/api/admin/strikes/a%2Fb#c",
-        "/api/admin/strikes/a%2Fb%2e",
-        "/api/admin/strikes/%2Eada",
-        "/api/admin/callbacks/evt%2F1%2Freplay",
-        "/api/admin/callbacks/evt%2F1/re%70lay",
-        "/api/admin/callbacks/evt%2F1/replay/x",
-        "/api/admin/callbacks/evt%2F1//replay",
-        // Names that leave the route where nginx decodes them.
-        "/api/admin/strikes/.",
-        "/api/admin/strikes/..",
-        "/api/admin/strikes/%2e%2e",
-        "/api/admin/strikes/a%2F..",
-        "/api/admin/strikes/a%2F.",
-        "/api/admin/strikes/..%2Fa",
-        "/api/admin/strikes/.%2Fa",
-        "/api/admin/strikes/a%2F..%2Fb",
-        "/api/admin/strikes/..%2F..%2F..%2Fapi%2Factivities",
-        "/api/admin/strikes/a%2F..%2F..%2F..%2F..%2Fsale",
-        "/api/admin/bans/user/..%5C..%5Csale",
-        "/api/admin/callbacks/..%2F..%2F..%2Fsale/replay",
-        // Routes whose names have no slash.
-        "/api/admin/activities/a%2Fb",
-        "/api/admin/activities/.a",
-        "/api/admin/orders/a%2Fb",
-        "/api/admin/dead-letters/a%2Fb/replay",
-        "/api/admin/bans/a%2Fb",
-        "/api/admin/strikesa%2Fb",
-        "/api/activities/a%2Fb",
-        "/api/orders/a%2Fb",
-        "/x/api/admin/strikes/a%2Fb",
-    ] {
-        for from in ["127.0.0.1", "127.0.0.2"] {
-            assert_eq!(status_of(from, path).await, "404", "{path}");
-        }
     }
     assert_eq!(app.requests_containing("/").len(), seen, "{:#?}", app.requests_containing("/"));
 }

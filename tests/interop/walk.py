@@ -352,7 +352,7 @@ def payment_callbacks(caller):
     send_callback("evt_e", b"{", "400 invalid_request")
     send_callback("evt_e", {"type": "payment.succeeded", "data": {}}, "400 invalid_request")
     send_callback("evt_e", paid("pay_e"), "401 signature_invalid", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD")
-    caller.call("POST", "/api/payments/webhook", b"x" * 17_000, expect="413 payload_too_large")
+    caller.call("POST", "/api/payments/webhook", b"x" * 66_000, expect="413 payload_too_large")
     assert {held["id"] for held in caller.call_admin("GET", "/callbacks")} == {"evt_a", "evt_b", "evt_c"}
     assert caller.call_admin("POST", "/callbacks/evt_a/replay")["outcome"] == "held"
     caller.call_admin("POST", "/callbacks/evt_a/refund")

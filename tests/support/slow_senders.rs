@@ -11,7 +11,7 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpSocket, TcpStream},
+    net::TcpStream,
     task::JoinSet,
     time::sleep,
 };
@@ -36,14 +36,6 @@ const KINDS: [(&str, &str); 3] = [
     ),
 ];
 
-/// Connects from another address than the honest buyers': nginx limits what one address has in flight.
-async fn connect(port: u16, client: usize) -> std::io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    let last = u8::try_from(2 + client % 250).expect("a byte");
-    socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into())?;
-    socket.connect((Ipv4Addr::LOCALHOST, port).into()).await
-}
-
 /// Slow clients, until it is dropped.
 pub struct SlowSenders {
     _clients: JoinSet<()>,
@@ -60,7 +52,7 @@ impl SlowSenders {
             let (open, (head, more)) = (Arc::clone(&open), KINDS[index % KINDS.len()]);
             clients.spawn(async move {
                 loop {
-                    let Ok(mut stream) = connect(port, index).await else {
+                    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else {
                         sleep(PAUSE).await;
                         continue;
                     };
@@ -115,12 +107,12 @@ impl HeaderFlood {
         let request: Arc<str> =
             format!("GET /api/activities HTTP/1.1\r\n{}", "x-more: 0123456789\r\n".repeat(50_000)).into();
         let mut clients = JoinSet::new();
-        for index in 0..number {
+        for _ in 0..number {
             let (refused, answered) = (Arc::clone(&refused), Arc::clone(&answered));
             let request = Arc::clone(&request);
             clients.spawn(async move {
                 loop {
-                    let Ok(mut stream) = connect(port, index).await else {
+                    let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await else {
                         sleep(PAUSE).await;
                         continue;
                     };

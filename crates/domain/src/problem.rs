@@ -100,7 +100,7 @@ codes! {
     SoldOut = "sold_out", 409, "Sold out";
     /// The request is malformed.
     InvalidRequest = "invalid_request", 400, "The request is not valid";
-    /// The body is larger than 16 KiB.
+    /// The body is larger than 16 KiB, or a callback than 64 KiB.
     PayloadTooLarge = "payload_too_large", 413, "The body is too large";
     /// The route does not support this method.
     MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";

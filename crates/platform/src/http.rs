@@ -35,7 +35,7 @@ pub use domain::response::Response;
 
 use crate::{clock, cors::allowed_origins, log, timeout::with_timeout};
 
-/// The largest request body, in bytes; a larger one is refused with `413`.
+/// The largest request body, in bytes, unless a function takes larger ones; a larger one is refused with `413`.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
 
 /// How long a body may take. A client that sends it slowly occupies the instance, which serves few requests at once.
@@ -44,7 +44,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of a body without `content-length` is read at once, in bytes.
 const READ_BYTES: usize = 4 * 1024;
 
-/// A request with its complete body, of at most [`MAX_BODY_BYTES`].
+/// A request with its complete body.
 pub type Request = domain::request::Request<WasiHeaders>;
 
 /// The headers of a request. Each read is a call to the engine.
@@ -131,23 +131,26 @@ pub fn query_decode(text: &str) -> String {
 
 /// Exports a function `async |&Request| -> Result<Response, ApiError>` as the HTTP handler of the component. Pages of the
 /// origins in `cors_origins` may call its routes below the path `cors_below`, if there is one; the component needs the
-/// variable.
+/// variable. A body has at most `max_body_bytes`, or 16 KiB.
 #[macro_export]
 macro_rules! http_service {
     ($handler:expr) => {
-        $crate::http_service!(@export $handler, None);
+        $crate::http_service!(@export $handler, None, $crate::http::MAX_BODY_BYTES);
     };
     ($handler:expr, cors_below = $path:literal) => {
-        $crate::http_service!(@export $handler, Some($path));
+        $crate::http_service!(@export $handler, Some($path), $crate::http::MAX_BODY_BYTES);
     };
-    (@export $handler:expr, $cors_below:expr) => {
+    ($handler:expr, max_body_bytes = $bytes:expr) => {
+        $crate::http_service!(@export $handler, None, $bytes);
+    };
+    (@export $handler:expr, $cors_below:expr, $max_body_bytes:expr) => {
         struct HttpService;
 
         impl $crate::wasip3::exports::http::handler::Guest for HttpService {
             async fn handle(
                 request: $crate::wasip3::http::types::Request,
             ) -> Result<$crate::wasip3::http::types::Response, $crate::wasip3::http::types::ErrorCode> {
-                $crate::http::serve(request, $cors_below, $handler).await
+                $crate::http::serve(request, $cors_below, $max_body_bytes, $handler).await
             }
         }
 
@@ -167,6 +170,7 @@ macro_rules! http_service {
 pub async fn serve(
     request: WasiRequest,
     cors_below: Option<&str>,
+    max_body_bytes: usize,
     handle: impl AsyncFnOnce(&Request) -> Result<Response, ApiError>,
 ) -> Result<WasiResponse, ErrorCode> {
     let method = Method::try_from(request.get_method()).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
@@ -187,7 +191,7 @@ pub async fn serve(
     }
     let body = match method {
         Method::GET | Method::HEAD => Ok(Vec::new()),
-        _ => with_timeout(BODY_TIMEOUT, read_body(request, content_length(&headers)))
+        _ => with_timeout(BODY_TIMEOUT, read_body(request, content_length(&headers), max_body_bytes))
             .await
             .unwrap_or_else(|| Err(Problem::new(Code::InvalidRequest, "The body did not arrive within ten seconds."))),
     };
@@ -208,11 +212,11 @@ pub async fn serve(
 
 /// Reads the body, without a copy if `content_length` announces its size. A request from another component has a body
 /// but no `content-length`.
-async fn read_body(request: WasiRequest, content_length: Option<usize>) -> Result<Vec<u8>, Problem> {
-    let too_large = || Problem::new(Code::PayloadTooLarge, "A body has at most 16 KiB.");
+async fn read_body(request: WasiRequest, content_length: Option<usize>, max_bytes: usize) -> Result<Vec<u8>, Problem> {
+    let too_large = || Problem::new(Code::PayloadTooLarge, format!("A body has at most {} KiB.", max_bytes / 1024));
     match content_length {
         Some(0) => return Ok(Vec::new()),
-        Some(length) if length > MAX_BODY_BYTES => return Err(too_large()),
+        Some(length) if length > max_bytes => return Err(too_large()),
         _ => {}
     }
     // When its writer is dropped, the engine learns that this function read the body without an error of its own.
@@ -225,7 +229,7 @@ async fn read_body(request: WasiRequest, content_length: Option<usize>) -> Resul
         }
         let result;
         (result, body) = stream.read(body).await;
-        if body.len() > MAX_BODY_BYTES {
+        if body.len() > max_bytes {
             return Err(too_large());
         }
         if result == StreamResult::Dropped {

@@ -5,4 +5,5 @@ mod signature;
 mod standard;
 mod stripe;
 
-platform::http_service!(routes::route);
+// An event of Stripe has the session with all of its metadata.
+platform::http_service!(routes::route, max_body_bytes = 64 * 1024);

@@ -4,7 +4,7 @@
 //! rest of the file as it is shipped.
 
 use std::{
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -22,19 +22,11 @@ use crate::{
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The kit's nginx directory, relative to the project's.
 const NGINX_DIRECTORY: &str = "deploy/self-hosted/nginx";
-
-/// The address that the kit's configuration takes for the payment provider's in tests.
-pub const PROVIDER_ADDRESS: &str = "203.0.113.250";
+/// Where operators work, as the kit has it.
+const EVERY_HOST: &str = "default open;";
 
 /// The operators' host name of [`Nginx::start_with_desk`].
 pub const DESK_HOST: &str = "desk.sale.example";
-
-/// What a test changes in the kit's configuration.
-#[derive(Default)]
-struct Changes {
-    desk_host: Option<&'static str>,
-    has_sampled_log: bool,
-}
 
 /// An nginx server with its own directory.
 pub struct Nginx {
@@ -45,36 +37,23 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx without TLS in front of the apps at `app_ports`, for the project at `root`. Its log has every request.
+    /// Starts nginx without TLS in front of the apps at `app_ports`, for the project at `root`.
     pub fn start(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        Self::start_with_listen(directory, root, app_ports, &Changes::default(), plain_listen)
-    }
-
-    /// Like [`Nginx::start`], with the kit's log, which has a share of the requests.
-    pub fn start_with_sampled_log(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        let changes = Changes { has_sampled_log: true, ..Changes::default() };
-        Self::start_with_listen(directory, root, app_ports, &changes, plain_listen)
+        Self::start_with_listen(directory, root, app_ports, EVERY_HOST, plain_listen)
     }
 
     /// Like [`Nginx::start`], with [`DESK_HOST`] as the operators' host name.
     pub fn start_with_desk(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        let changes = Changes { desk_host: Some(DESK_HOST), ..Changes::default() };
-        Self::start_with_listen(directory, root, app_ports, &changes, plain_listen)
+        let hosts = format!("default closed;\n{DESK_HOST} only;");
+        Self::start_with_listen(directory, root, app_ports, &hosts, plain_listen)
     }
 
     /// Like [`Nginx::start`], but the header `X-Test-Client` is the client's address.
     pub fn start_with_client_header(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        Self::start_with_listen(directory, root, app_ports, &Changes::default(), |port| {
+        Self::start_with_listen(directory, root, app_ports, EVERY_HOST, |port| {
             format!(
                 "listen 127.0.0.1:{port} backlog=4096;\nset_real_ip_from 127.0.0.1;\nreal_ip_header X-Test-Client;\n"
             )
-        })
-    }
-
-    /// Like [`Nginx::start`], for HTTP/2 only.
-    pub fn start_with_http2(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        Self::start_with_listen(directory, root, app_ports, &Changes::default(), |port| {
-            plain_listen(port).replace("backlog", "http2 backlog")
         })
     }
 
@@ -86,7 +65,7 @@ impl Nginx {
         let lines = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let here = directory.to_string_lossy().into_owned();
         let ipv6_port = ports::pick_unused()?;
-        Self::start_with_listen(directory, root, app_ports, &Changes::default(), |port| {
+        Self::start_with_listen(directory, root, app_ports, EVERY_HOST, |port| {
             let lines = lines.replace("listen 443", &format!("listen 127.0.0.1:{port}"));
             lines.replace("[::]:443", &format!("127.0.0.1:{ipv6_port}")).replace("/etc/ssl/stampede", &here)
         })
@@ -96,14 +75,12 @@ impl Nginx {
         directory: &Path,
         root: &Path,
         app_ports: &[u16],
-        changes: &Changes,
+        desk_hosts: &str,
         listen: impl Fn(u16) -> String,
     ) -> Result<Self> {
         let (port, redirect_port, ipv6_redirect_port) =
             (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
         let here = directory.to_string_lossy();
-        let desk =
-            changes.desk_host.map_or("default open;".to_owned(), |host| format!("default closed;\n{host} only;"));
         let parts = ["", "-lanes", "-operators", "-desk", "-cors"];
         for file in parts.map(|part| format!("stampede{part}.conf")) {
             let path = root.join(NGINX_DIRECTORY).join(&file);
@@ -119,11 +96,9 @@ impl Nginx {
             let text = lines
                 .replace("listen 80;", &format!("listen 127.0.0.1:{redirect_port};"))
                 .replace("listen [::]:80;", &format!("listen 127.0.0.1:{ipv6_redirect_port};"))
-                .replace("default open;", &desk)
-                .replace("1% 1;", if changes.has_sampled_log { "1% 1;" } else { "100% 1;" })
+                .replace(EVERY_HOST, desk_hosts)
                 // The example of an origin that may call.
                 .replace("# \"https://", "\"https://")
-                .replace("# 192.0.2.10 1;", &format!("{PROVIDER_ADDRESS} 1;"))
                 .replace("/opt/stampede", &root.to_string_lossy())
                 // Some tests delay requests, and a slow machine prolongs the delay.
                 .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
@@ -159,11 +134,6 @@ impl Nginx {
     /// URL of the server that redirects to HTTPS.
     pub fn redirect_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.redirect_port)
-    }
-
-    /// How many files the cache of lists, activities and gates has.
-    pub fn live_cache_files(&self) -> io::Result<usize> {
-        Ok(fs::read_dir(self.directory.join("stampede-live"))?.count())
     }
 
     /// Its logs: of the site, of other servers, and the last lines of its output. Up to five seconds old.

@@ -48,7 +48,7 @@ fn document() -> Value {
             "title": "Stampede",
             "version": env!("CARGO_PKG_VERSION"),
             "summary": "A flash sale: gate, ticket, reserve, poll, pay.",
-            "description": "Times are RFC 3339 in UTC, money is in minor units. A body is JSON of at most 16 KiB; unknown members are ignored. Every response has `content-length` and `x-request-id`, every error is a problem document (RFC 9457) with a stable `code`, and every 429 and 503 has `Retry-After`. A route for `GET` takes `HEAD`; a method that a path does not have is `405` with `Allow`.",
+            "description": "Times are RFC 3339 in UTC, money is in minor units. A body is JSON of at most 16 KiB, a callback of 64 KiB; unknown members are ignored. Every response has `content-length` and `x-request-id`, every error is a problem document (RFC 9457) with a stable `code`, and every 429 and 503 has `Retry-After`. A route for `GET` takes `HEAD`; a method that a path does not have is `405` with `Allow`.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],
