@@ -1,5 +1,4 @@
-//! Load generator: `sale` simulates and checks a whole sale, `bench` measures, `plan` computes the capacity for a sale,
-//! `farm` measures what scalpers get of one.
+//! Load generator: `sale` simulates and checks a whole sale, `bench` measures, `plan` computes the capacity for a sale.
 //!
 //! `sale` shares no code with the app, so that a mistake in the app's own types is noticed here. `sale` and `bench` use
 //! the app's HTTP contract; `bench` also pauses the order writer and reads Redis' memory use, if it started the app
@@ -10,7 +9,6 @@ mod against_fake_app;
 mod app;
 mod bench;
 mod capacity;
-mod farm;
 mod http;
 mod meter;
 mod plot;
@@ -43,7 +41,6 @@ enum Command {
     Sale(Box<simulation::Options>),
     Bench(Box<bench::Options>),
     Plan(capacity::Options),
-    Farm(farm::Options),
 }
 
 fn main() -> ExitCode {
@@ -61,7 +58,6 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Sale(options) => run_sale(*options),
         Command::Bench(options) => run_bench(*options),
         Command::Plan(options) => run_plan(&options),
-        Command::Farm(options) => run_farm(&options),
     }
 }
 
@@ -116,11 +112,6 @@ fn run_bench(mut options: bench::Options) -> Result<u8> {
 fn run_plan(options: &capacity::Options) -> Result<u8> {
     let (sale, costs) = (options.sale()?, Costs::read(options.from.as_deref())?);
     println!("{}", capacity::plan(&sale, &costs).text(&sale, &costs));
-    Ok(0)
-}
-
-fn run_farm(options: &farm::Options) -> Result<u8> {
-    println!("{}", single_threaded_runtime()?.block_on(farm::run(options))?);
     Ok(0)
 }
 
