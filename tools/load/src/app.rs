@@ -17,15 +17,11 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// Fewest connections of the order client, and all connections of the operator client.
 const OPERATOR_CONNECTIONS: usize = 8;
 
-/// Connections of the robots. Enough that robots wait in the app's queue, not for a free connection here.
-const ROBOT_CONNECTIONS: usize = 64;
-
 #[derive(Clone)]
 pub struct App {
     visitor_client: Arc<Client>,
     order_client: Arc<Client>,
     operator_client: Arc<Client>,
-    robot_client: Arc<Client>,
     /// Latencies and responses of all requests so far.
     pub meter: Arc<Meter>,
     admin_authorization: HeaderValue,
@@ -55,7 +51,6 @@ impl App {
                 timeout,
             )?),
             operator_client: Arc::new(Client::new(&target.url, OPERATOR_CONNECTIONS, timeout)?),
-            robot_client: Arc::new(Client::new(&target.url, ROBOT_CONNECTIONS, timeout)?),
             meter: Arc::new(Meter::new()?),
             admin_authorization: bearer(&target.admin_token)?,
             cron_authorization: target.cron_token.as_deref().map(bearer).transpose()?,
@@ -68,7 +63,6 @@ impl App {
             Step::SignIn | Step::Ticket | Step::Reserve => &self.visitor_client,
             Step::Status | Step::Checkout | Step::Pay | Step::Cancel | Step::Refund => &self.order_client,
             Step::Gate | Step::Admin | Step::Sweep => &self.operator_client,
-            Step::Robot => &self.robot_client,
         };
         let outcome = client.send(call).await;
         match &outcome {

@@ -63,11 +63,7 @@ fn run(cli: Cli) -> Result<u8> {
 
 fn run_sale(options: simulation::Options) -> Result<u8> {
     let directory = options.report.clone();
-    let runtime = single_threaded_runtime()?;
-    let report = match options.robots {
-        true => runtime.block_on(simulation::compare(&options))?,
-        false => runtime.block_on(simulation::run(options))?,
-    };
+    let report = single_threaded_runtime()?.block_on(simulation::run(options))?;
     println!("{}", report.text());
     if let Some(directory) = directory {
         report.write(&directory)?;

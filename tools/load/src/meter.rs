@@ -25,7 +25,6 @@ pub enum Step {
     Refund,
     Sweep,
     Admin,
-    Robot,
 }
 
 impl Step {
@@ -42,7 +41,6 @@ impl Step {
             Self::Refund => "refund",
             Self::Sweep => "sweep",
             Self::Admin => "admin",
-            Self::Robot => "robots",
         }
     }
 }

@@ -32,8 +32,6 @@ pub enum Fault {
     ReturnsTwice,
     /// Makes another order each time a ticket is used.
     ReusesTickets,
-    /// Changes the quantity of an order when its ticket is used with another one.
-    AcceptsChangedBody,
     /// Accepts payments, but lets the orders expire.
     IgnoresPayments,
     /// Never writes a queued order to the ledger.
@@ -228,17 +226,7 @@ impl FakeActivity {
         self.reservations += 1;
         let replay = self.orders.iter().find(|(_, order)| order.ticket == ticket).map(|(order_no, _)| order_no.clone());
         let order_no = match replay.filter(|_| fault != Fault::ReusesTickets) {
-            Some(order_no) => {
-                let order = self.orders.get_mut(&order_no)?;
-                let more = quantity - order.quantity;
-                let left = self.left.get_mut(sku)?;
-                if more != 0 && (fault != Fault::AcceptsChangedBody || *left < more) {
-                    return problem(422, "ticket_conflict");
-                }
-                order.quantity += more;
-                *left -= more;
-                order_no
-            }
+            Some(order_no) => order_no,
             None => {
                 let holds: i64 =
                     self.units(&body["sku"], |order| order.user == user && order.is_live()).into_values().sum();

@@ -3,7 +3,6 @@
 use clap::Parser;
 
 use super::fake_app::{self, Fault};
-use crate::simulation::options::ROBOT_COUNT;
 use crate::simulation::report::Report;
 use crate::simulation::verdict::Finding;
 use crate::simulation::{self, Options};
@@ -102,26 +101,6 @@ async fn a_unit_returned_twice_is_caught() {
 #[tokio::test]
 async fn a_ticket_that_makes_two_orders_is_caught() {
     assert_broken(&run_sale(Fault::ReusesTickets).await, &["I7"]);
-}
-
-/// Robots in a sale that does not sell out, so that each of them gets an order; only they repeat requests.
-const ROBOTS: &str = "--robots --buyers 20 --stock 400 --greedy-share 0 --double-share 0";
-
-#[tokio::test]
-async fn robots_break_no_invariant() {
-    let report = run_sale_with(Fault::None, ROBOTS).await;
-    assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
-    assert_eq!(report.visits["accepted (robot)"], ROBOT_COUNT as u64, "{}", report.text());
-}
-
-#[tokio::test]
-async fn a_robot_with_two_orders_is_caught() {
-    assert_broken(&run_sale_with(Fault::ReusesTickets, ROBOTS).await, &["B2", "I7"]);
-}
-
-#[tokio::test]
-async fn a_robot_that_enlarges_its_order_is_caught() {
-    assert_broken(&run_sale_with(Fault::AcceptsChangedBody, ROBOTS).await, &["B2"]);
 }
 
 #[tokio::test]

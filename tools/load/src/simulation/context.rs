@@ -38,11 +38,6 @@ impl RunContext {
         moment.saturating_duration_since(self.app.meter.origin())
     }
 
-    /// Whether the buyer with this index is a robot.
-    pub fn is_robot(&self, buyer: usize) -> bool {
-        buyer >= self.options.buyers as usize
-    }
-
     /// The user id of the buyer with this index.
     pub fn user_id(&self, buyer: usize) -> String {
         self.activity.user_id(buyer)

@@ -8,9 +8,6 @@ use anyhow::{Result, ensure};
 use super::payment_mix::PaymentMix;
 use crate::target::TargetOptions;
 
-/// Number of robots: one that sends 200 replays a second, and a group of one hundred that together send as many.
-pub const ROBOT_COUNT: usize = 101;
-
 /// Drives a whole sale against a running app and checks it.
 ///
 /// Exit status: 0 if every invariant holds, 1 if one is broken, 2 if one could not be checked.
@@ -100,14 +97,6 @@ pub struct Options {
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// Add robots, after a sale without them for comparison
-    #[arg(long)]
-    pub robots: bool,
-
-    /// With --robots: number of comparisons; their medians are compared
-    #[arg(long, default_value_t = 1)]
-    pub rounds: u32,
-
     /// Leave the activity open at the end
     #[arg(long)]
     pub keep_open: bool,
@@ -151,11 +140,6 @@ impl Options {
     pub fn start_in(&self) -> Duration {
         let seconds = self.start_in.unwrap_or(5 + self.buyers / 1500);
         Duration::from_secs(seconds.into())
-    }
-
-    /// Number of users: buyers, and robots if enabled.
-    pub fn user_count(&self) -> usize {
-        self.buyers as usize + if self.robots { ROBOT_COUNT } else { 0 }
     }
 
     /// How long a buyer retries a request.

@@ -11,7 +11,7 @@ use super::observations::ObservedOrder;
 use super::page;
 use super::samples::StockSample;
 use super::verdict::{Finding, Verdict};
-use crate::meter::{Step, StepSummary};
+use crate::meter::StepSummary;
 use crate::table::{self, write_file};
 
 #[derive(Debug, Serialize)]
@@ -51,11 +51,6 @@ impl Report {
     pub fn write(&self, directory: &Path) -> Result<()> {
         write_file(directory, "sale.json", serde_json::to_vec_pretty(self)?)?;
         write_file(directory, "sale.html", page::html(self)?)
-    }
-
-    /// 99th percentile of the latency of honest buyers' reservations, in milliseconds.
-    pub fn reserve_p99_ms(&self) -> f64 {
-        self.steps.iter().find(|step| step.step == Step::Reserve).map_or(0.0, |step| step.p99_ms)
     }
 
     pub fn text(&self) -> String {

@@ -16,7 +16,7 @@ use super::samples::{StockSample, StockSampler};
 use super::setup::{Rules, TestActivity};
 use super::verdict::evaluate;
 use super::visits::{VisitReport, run_visits};
-use super::{Options, buyers, finish, reconcile, robots, setup};
+use super::{Options, buyers, finish, reconcile, setup};
 use crate::app::App;
 use crate::meter::BUCKET;
 
@@ -32,18 +32,16 @@ pub async fn run(options: Options) -> Result<Report> {
 
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let activity = TestActivity::new(options.skus, options.stock.into());
-    let mut visits = draw_visits(&options, seed);
-    if options.robots {
-        robots::add_visits(&mut visits, &options);
-    }
-    let progress = Progress::new(options.user_count(), visits.len());
+    let visits = draw_visits(&options, seed);
+    let buyer_count = options.buyers as usize;
+    let progress = Progress::new(buyer_count, visits.len());
     progress.print(&format!(
         "{}: {} buyers, {} × {} units, at most {} per user, seed {seed}",
         activity.id, options.buyers, options.skus, options.stock, options.per_user
     ));
 
     progress.begin(&progress.signed_in);
-    let user_tokens = buyers::sign_in(&app, &target, &activity, options.user_count(), &progress.signed_in).await?;
+    let user_tokens = buyers::sign_in(&app, &target, &activity, buyer_count, &progress.signed_in).await?;
     progress.end(&progress.signed_in);
 
     setup::publish(&app, &activity, &Rules::from_options(&options)).await?;
@@ -87,17 +85,13 @@ struct SaleOutcome {
 /// Runs the sale from the opening of the gate until it is finished, and collects the observations.
 async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutcome> {
     let progress = &run.progress;
-    let robots = run.options.robots.then(|| robots::Robots::start(run, starts_at));
     let timeout = starts_at.saturating_duration_since(Instant::now()) + GATE_TIMEOUT;
     let (opened_at, gate) = wait_until_open(&mut run.gate.clone(), timeout).await?;
     let sampler = StockSampler::start(&run.app, &run.activity);
 
     progress.begin(&progress.reserved);
     progress.begin(&progress.orders);
-    let mut reports = run_visits(run, opened_at.max(Instant::now()), gate.jitter).await?;
-    if let Some(robots) = robots {
-        reports.extend(robots.finish().await?);
-    }
+    let reports = run_visits(run, opened_at.max(Instant::now()), gate.jitter).await?;
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
     let visits = count_outcomes(&reports);
@@ -118,10 +112,6 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
 
 fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) -> Report {
     let options = &run.options;
-    let mut verdict = evaluate(&outcome.observations);
-    if options.robots {
-        verdict.results.push(robots::check(run, &outcome.observations.orders));
-    }
     Report {
         activity: run.activity.id.clone(),
         url,
@@ -140,7 +130,7 @@ fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) 
         stock: outcome.stock,
         visits: outcome.visits,
         ends: count_ends(&outcome.observations.orders),
-        verdict,
+        verdict: evaluate(&outcome.observations),
         orders: outcome.observations.orders,
     }
 }

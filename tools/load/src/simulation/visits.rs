@@ -28,8 +28,7 @@ pub struct VisitReport {
 /// Starts all visits. Each is due at `opened_at` plus its part of `jitter` (or by `--rate`).
 pub async fn run_visits(run: &Arc<RunContext>, opened_at: Instant, jitter: Duration) -> Result<Vec<VisitReport>> {
     let mut visits = JoinSet::new();
-    // Robots send on their own schedule.
-    for index in (0..run.visits.len()).filter(|index| !run.is_robot(run.visits[*index].buyer)) {
+    for index in 0..run.visits.len() {
         let due = opened_at + start_delay(run, index, jitter);
         visits.spawn(run_visit(run.clone(), index, due));
     }
