@@ -1,7 +1,6 @@
 //! Measures throughput and latency of each route, as a ratio to a function that does only what the route cannot avoid.
 
 pub mod drain;
-pub mod endurance;
 pub mod growth;
 pub mod kind;
 pub mod options;

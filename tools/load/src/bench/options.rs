@@ -42,10 +42,6 @@ pub struct Options {
     #[arg(long, default_value_t = 10_000)]
     pub reserves: u32,
 
-    /// Without --url: also measure a long sale (memory per order, 100,000 orders in one sale, sweeping)
-    #[arg(long)]
-    pub endurance: bool,
-
     /// Without --url: measure instead how the cost of requests changes as these grow [default: all of them]
     #[arg(long, value_enum, value_name = "DIMENSION", num_args = 0..)]
     pub growth: Option<Vec<Dimension>>,

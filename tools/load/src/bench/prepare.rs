@@ -25,18 +25,8 @@ pub struct OpenActivity {
 
 /// Creates an activity with `stock` units and an hour to pay that opens in a second, and waits until it is open.
 pub async fn open_activity(app: &App, stock: i64, per_user: u32) -> Result<OpenActivity> {
-    open_activity_with_pay_timeout(app, stock, per_user, 3600).await
-}
-
-/// As [`open_activity`], with `pay_timeout` seconds to pay.
-pub async fn open_activity_with_pay_timeout(
-    app: &App,
-    stock: i64,
-    per_user: u32,
-    pay_timeout: u32,
-) -> Result<OpenActivity> {
     let activity = TestActivity::new(1, stock);
-    let rules = Rules { start_in: Duration::from_secs(1), pay_timeout, per_user };
+    let rules = Rules { start_in: Duration::from_secs(1), pay_timeout: 3600, per_user };
     publish(app, &activity, &rules).await?;
     let pollers = GatePollers::start(app, &activity);
     let (_, gate) = wait_until_open(&mut pollers.view.clone(), ADMIN_TIMEOUT).await?;

@@ -9,7 +9,6 @@ use comfy_table::{Cell, Color};
 use serde::{Deserialize, Serialize};
 
 use super::drain::Drain;
-use super::endurance::Endurance;
 use super::kind::{Goal, Kind};
 use crate::plot::{self, Bar};
 use crate::statistics::{median, median_and_range};
@@ -63,7 +62,6 @@ pub struct Report {
     pub drains_after_pause: Vec<Drain>,
     /// Goal for the order writer on this ledger, in orders per second.
     pub writer_goal: f64,
-    pub endurance: Option<Endurance>,
     pub unexpected: BTreeMap<String, u64>,
 }
 
@@ -154,9 +152,8 @@ impl Report {
         let tables: String = self.tables.iter().map(|table| format!("{}\n", table.text(old_table(table)))).collect();
         let unexpected_lines: String =
             self.unexpected.iter().map(|(what, count)| format!("\nUNEXPECTED {count} × {what}")).collect();
-        let endurance = self.endurance.map(|endurance| format!("\n{}", endurance.text())).unwrap_or_default();
         let stack = self.stack.as_ref().map(|stack| format!("{stack}, {} cores, ", self.cores)).unwrap_or_default();
-        format!("{stack}{tables}{}{endurance}{unexpected_lines}", self.writer_text())
+        format!("{stack}{tables}{}{unexpected_lines}", self.writer_text())
     }
 
     /// Writes `bench.json` and `bench.svg` into `directory`.

@@ -74,10 +74,6 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
             let drain = bench.measure_drain_after_pause(spawned_app, &mut report.unexpected).await?;
             report.drains_after_pause.extend(drain);
         }
-        if bench.options.endurance {
-            bar.set_message("endurance");
-            report.endurance = Some(bench.measure_endurance(spawned_app).await?);
-        }
     }
     bar.finish_and_clear();
     for opened in [&bench.in_stock, &bench.sold_out] {

@@ -90,11 +90,6 @@ impl SpawnedApp {
         self.app.app.signal_trigger("redis", if paused { Signal::SIGSTOP } else { Signal::SIGCONT })
     }
 
-    /// Memory that the app's Redis uses, in bytes.
-    pub fn redis_memory(&self) -> Result<u64> {
-        self.app.redis.used_memory()
-    }
-
     /// Starts another app process with the same stores. With SQLite it shares all files; with PostgreSQL it has its own
     /// key-value store, as on another machine.
     pub fn start_another_process(&self, number: usize) -> Result<App> {
