@@ -103,15 +103,13 @@ pub fn plan(sale: &Sale, costs: &Costs) -> Plan {
     let from_memory = sale.visitors - winners - refused_by_script;
     let longest_wait = (winners_done - winners / arrivals)
         .min(in_flight * costs.reserve.redis_us / 1e6)
-        .max(refused_by_script * costs.script_refusal_us / 1e6);
+        .max(refused_by_script * costs.reserve.redis_us / 1e6);
     let start = phase(
         "start",
         sale.within,
         sale.visitors,
         (winners + refused_by_script) * costs.reserve.functions_us + from_memory * costs.refusal.functions_us,
-        winners * costs.reserve.redis_us
-            + refused_by_script * costs.script_refusal_us
-            + from_memory * costs.refusal.redis_us,
+        (winners + refused_by_script) * costs.reserve.redis_us + from_memory * costs.refusal.redis_us,
     );
 
     // The writer starts with the first order, so it is never idle until the queue is empty.
@@ -242,7 +240,6 @@ mod tests {
             ticket: cost(200.0, 40.0),
             reserve: cost(100.0, 50.0),
             refusal: cost(60.0, 0.0),
-            script_refusal_us: 25.0,
             status: cost(80.0, 15.0),
             checkout: cost(1_000.0, 100.0),
             callback: cost(1_500.0, 100.0),
@@ -296,7 +293,7 @@ mod tests {
         assert_eq!(plan.turned_away, 38_200.0);
         // 1,800 reservations in flight at 50 µs.
         assert!((plan.longest_wait - 0.09).abs() < 1e-9, "{plan:?}");
-        assert!((plan.phases[1].redis - 0.545).abs() < 1e-9, "{plan:?}");
+        assert!((plan.phases[1].redis - 0.59).abs() < 1e-9, "{plan:?}");
         assert!(!plan.text(&sale, &costs()).contains("NOT REACHED"));
     }
 

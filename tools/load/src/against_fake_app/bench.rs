@@ -31,7 +31,7 @@ async fn every_route_is_there_with_the_ratio_to_its_floor() {
     assert_eq!(report.exit_code(), 0, "{text}");
     assert_eq!(report.tables.iter().map(|table| table.connections).collect::<Vec<_>>(), [2, 4]);
     for table in &report.tables {
-        assert_eq!(table.rows.len(), 19, "{text}");
+        assert_eq!(table.rows.len(), 14, "{text}");
         for row in &table.rows {
             assert!(row.per_second > 0.0, "{text}");
             assert_eq!(row.ratio.is_some_and(|ratio| ratio > 0.0), row.kind.floor().is_some(), "{text}");
@@ -44,7 +44,7 @@ async fn every_route_is_there_with_the_ratio_to_its_floor() {
 async fn without_floors_there_are_rates_and_no_ratios() {
     let report = run_bench(Fault::None, "4", false).await;
     assert_eq!(report.exit_code(), 0, "{}", report.text(None));
-    assert_eq!(report.tables[0].rows.len(), 13, "{}", report.text(None));
+    assert_eq!(report.tables[0].rows.len(), 11, "{}", report.text(None));
     assert!(report.tables[0].rows.iter().all(|row| row.ratio.is_none()), "{}", report.text(None));
 }
 

@@ -79,7 +79,7 @@ impl Results {
             machine_us: median_of(&series.machine_us),
             engine_us: median_of(&series.engine_us),
             redis_us: median_of(&series.redis_us),
-            writer_us: median_of(&series.writer_us).filter(|_| kind.makes_orders()),
+            writer_us: median_of(&series.writer_us).filter(|_| *kind == Kind::Reserve),
             own_load: median(&series.generator_cpu),
         };
         Table { connections, rows: self.series.iter().map(row).collect(), drains: self.drains }

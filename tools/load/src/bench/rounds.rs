@@ -16,7 +16,6 @@ use super::payments::{callback_requests, cancel_requests, checkout_requests};
 use super::prepare::{self, OpenActivity, Ticket};
 use super::request_source::PreparedRequest;
 use super::results::Results;
-use super::script_floor::script_requests;
 use super::server::Server;
 use super::spawned_app::{CpuTimes, SpawnedApp};
 use super::workload::{Measurement, Workload, run_workload};
@@ -26,8 +25,6 @@ use crate::app::App;
 const STATUS_ORDERS: usize = 1000;
 /// Orders to pay, and as many to cancel, per round, at most.
 const PAYMENTS: usize = 2000;
-/// Buyers of the script that is refused: many, so that none meets a rate limit.
-const REFUSED_BUYERS: usize = 1000;
 /// How much longer than `--seconds` requests may take that are sent once.
 const ONCE_TIME: f64 = 3.0;
 
@@ -89,17 +86,10 @@ impl Round<'_> {
         self.compare(Kind::ReserveAgain, self.repeating(again, 202)).await?;
 
         let polls = prepare::status_requests(server, &orders[..orders.len().min(STATUS_ORDERS)])?;
-        let polled = self.compare(Kind::Status, self.repeating(polls.clone(), 200)).await?;
+        self.compare(Kind::Status, self.repeating(polls, 200)).await?;
         let list = |user| server.request(Method::GET, "/api/orders", Some(user), Bytes::new());
         let lists = users.iter().map(list).collect::<Result<Vec<_>>>()?;
         self.compare(Kind::MyOrders, self.repeating(lists, 200)).await?;
-
-        if bench.floors.is_some() {
-            let refused = script_requests(server, &bench.sold_out, REFUSED_BUYERS.min(self.reserves)).await?;
-            self.compare(Kind::ScriptSoldOut, self.repeating(refused, 200)).await?;
-            let accepted = script_requests(server, in_stock, self.reserves).await?;
-            self.compare(Kind::ScriptReserve, self.once(accepted, 200)).await?;
-        }
 
         if let Some(secret) = &bench.options.target.webhook_secret {
             let (pay, cancel) = orders.split_at(orders.len() / 2);
@@ -111,14 +101,7 @@ impl Round<'_> {
             let requests = cancel_requests(server, cancel, &bench.user_tokens)?;
             self.compare(Kind::Cancel, self.once(requests, 200)).await?;
         }
-
-        if let Some(rate) = self.measure_floor(Some(Kind::Ping)).await? {
-            self.at_half_rate(Kind::PingHalf, vec![self.floor_request(Kind::PingHalf)?], 200, rate).await?;
-        }
-        self.at_half_rate(Kind::StatusHalf, polls, 200, polled.per_second()).await?;
-        let tickets = prepare::fetch_tickets(server, self.connections, in_stock, users).await?;
-        let reservations = prepare::reservation_requests(server, in_stock, &tickets)?;
-        self.at_half_rate(Kind::ReserveHalf, reservations, 202, reserved.per_second()).await
+        Ok(())
     }
 
     fn repeating(&self, requests: Vec<PreparedRequest>, expected_status: u16) -> Workload {
@@ -162,24 +145,6 @@ impl Round<'_> {
         Ok(reservation)
     }
 
-    /// Sends requests at half of `full_rate`.
-    async fn at_half_rate(
-        &mut self,
-        kind: Kind,
-        requests: Vec<PreparedRequest>,
-        expected_status: u16,
-        full_rate: f64,
-    ) -> Result<()> {
-        let rate = Some(full_rate / 2.0);
-        let workload = match kind.makes_orders() {
-            true => self.once(requests, expected_status),
-            false => self.repeating(requests, expected_status),
-        };
-        let time_limit = Some(Duration::from_secs_f64(self.seconds));
-        self.measure(kind, Workload { rate, time_limit, ..workload }).await?;
-        Ok(())
-    }
-
     /// Measures `kind` and waits until the order writer is done: its work would disturb the next measurement.
     async fn measure(&mut self, kind: Kind, workload: Workload) -> Result<Measurement> {
         let bench = self.bench;
@@ -187,20 +152,11 @@ impl Round<'_> {
         let server = bench.floors.as_ref().filter(|_| kind.floor_path().is_some()).unwrap_or(&bench.server);
         let cpu_times = || bench.spawned_app.and_then(|app| app.cpu_times(kind.floor_path().is_some()));
         let before = cpu_times();
-        let mut measurement = run_workload(server, self.connections, workload).await?;
+        let measurement = run_workload(server, self.connections, workload).await?;
         let mut after = cpu_times();
-        if matches!(kind, Kind::ScriptReserve | Kind::ScriptSoldOut) {
-            let word: &[u8] = if kind == Kind::ScriptReserve { b"queued" } else { b"sold_out" };
-            let others = measurement.bodies.iter().filter(|(_, body)| !body.starts_with(word)).count() as u64;
-            if others > 0 {
-                measurement.unexpected.insert("the script decided otherwise".to_owned(), others);
-            }
-        }
-        if kind.makes_orders() && measurement.succeeded > 0 {
+        if kind == Kind::Reserve && measurement.succeeded > 0 {
             let drain = bench.wait_for_writer(&measurement).await?;
-            if kind == Kind::Reserve {
-                self.results.drains.push(drain);
-            }
+            self.results.drains.push(drain);
             // The writer's work for these orders counts, also in Redis; the engine's for the polls meanwhile does not.
             after = after.zip(cpu_times()).map(|(after, drained)| CpuTimes {
                 machine: after.machine,

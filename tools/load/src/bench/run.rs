@@ -35,9 +35,8 @@ pub async fn run(options: Options, spawned_app: Option<&SpawnedApp>) -> Result<R
     let bar = ProgressBar::new(u64::from(rounds) * tables.len() as u64);
     bar.set_style(style("{bar:32} {pos}/{len} {msg} {elapsed}"));
     bar.set_message("preparing");
-    // In a round each user reserves a unit at full rate, one at half, and the script one for another user.
-    let per_user = 2 * (rounds + 1) * u32::try_from(tables.len())? + WRITER_PAUSES;
-    let in_stock = open_activity(&app, i64::from(options.reserves) * i64::from(2 * per_user), per_user).await?;
+    let per_user = (rounds + 1) * u32::try_from(tables.len())? + WRITER_PAUSES;
+    let in_stock = open_activity(&app, i64::from(options.reserves) * i64::from(per_user), per_user).await?;
     let sold_out = open_activity(&app, 1, 1).await?;
     let user_tokens = buyers::sign_in(&app, &target, &in_stock.activity, reserves, &ProgressBar::hidden()).await?;
     let refused_users = &user_tokens[..reserves.min(usize::from(connections) + 1)];

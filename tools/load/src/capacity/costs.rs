@@ -30,8 +30,6 @@ pub struct Costs {
     pub reserve: Cost,
     /// A refusal from the instance's memory.
     pub refusal: Cost,
-    /// Redis time of a refusal by the script, in µs.
-    pub script_refusal_us: f64,
     pub status: Cost,
     pub checkout: Cost,
     pub callback: Cost,
@@ -66,7 +64,6 @@ impl Costs {
             ticket: cost(table, Kind::Ticket)?,
             reserve: cost(table, Kind::Reserve)?,
             refusal: cost(table, Kind::SoldOut)?,
-            script_refusal_us: cost(table, Kind::ScriptSoldOut)?.redis_us,
             status: cost(table, Kind::Status)?,
             checkout: cost(table, Kind::Checkout)?,
             callback: cost(table, Kind::Callback)?,
