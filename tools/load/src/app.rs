@@ -8,8 +8,10 @@ use http::header::HeaderValue;
 
 use crate::http::{Call, Client, RequestError, Response, bearer};
 use crate::meter::{Meter, Step};
-use crate::simulation::setup::ADMIN_TIMEOUT;
 use crate::target::Target;
+
+/// How long an admin request is retried, for instance while the app restarts.
+pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Shortest and longest delay between two tries without `Retry-After`; the delay doubles with each try.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));

@@ -1,8 +1,7 @@
 //! Load generator: `sale` simulates and checks a whole sale, `bench` measures, `plan` computes the capacity for a sale.
 //!
-//! `sale` shares no code with the app, so that a mistake in the app's own types is noticed here. `sale` and `bench` use
-//! the app's HTTP contract; `bench` also pauses the order writer and reads Redis' memory use, if it started the app
-//! itself, and `bench --growth` fills sales with the app's own workflow.
+//! It shares no code with the app, so that a mistake in the app's own types is noticed here, and uses the app's HTTP
+//! contract; `bench` also pauses the order writer, if it started the app itself.
 
 #[cfg(test)]
 mod against_fake_app;
@@ -56,7 +55,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Sale(options) => run_sale(*options),
-        Command::Bench(options) => run_bench(*options),
+        Command::Bench(options) => run_bench(&options),
         Command::Plan(options) => run_plan(&options),
     }
 }
@@ -72,35 +71,24 @@ fn run_sale(options: simulation::Options) -> Result<u8> {
     Ok(report.verdict.exit_code())
 }
 
-fn run_bench(mut options: bench::Options) -> Result<u8> {
+fn run_bench(options: &bench::Options) -> Result<u8> {
     options.validate()?;
-    let directory = options.report.clone();
     let baseline = options.baseline.as_deref().map(Report::read).transpose()?;
     let spawned_app = if options.target.url.is_none() { Some(SpawnedApp::start(!options.no_build)?) } else { None };
-    if let Some(spawned_app) = &spawned_app {
-        spawned_app.configure(&mut options);
-    }
-    let print_output = |_: &anyhow::Error| {
-        if let Some(spawned_app) = &spawned_app {
-            eprintln!("{}", spawned_app.output());
-        }
+    let (target, floors) = match &spawned_app {
+        Some(app) => (app.target(), Some(app.floors_url())),
+        None => (options.target.resolve()?, options.floors.as_deref()),
     };
-    if let (Some(spawned_app), Some(_)) = (&spawned_app, &options.growth) {
-        let growth = bench::growth::run(&options, spawned_app);
-        let report = single_threaded_runtime()?.block_on(growth).inspect_err(print_output)?;
-        println!("{}", report.text());
-        if let Some(directory) = directory {
-            report.write(&directory)?;
-            println!("The whole report: {} and an SVG for each dimension", directory.join("growth.json").display());
+    let bench = bench::run(options, target, floors, spawned_app.as_ref());
+    let report = single_threaded_runtime()?.block_on(bench).inspect_err(|_| {
+        if let Some(app) = &spawned_app {
+            eprintln!("{}", app.output());
         }
-        return Ok(report.exit_code());
-    }
-    let report =
-        single_threaded_runtime()?.block_on(bench::run(options, spawned_app.as_ref())).inspect_err(print_output)?;
+    })?;
     println!("{}", report.text(baseline.as_ref()));
-    if let Some(directory) = directory {
-        report.write(&directory)?;
-        println!("The whole report: {} and bench.svg", directory.join("bench.json").display());
+    if let Some(directory) = &options.report {
+        report.write(directory)?;
+        println!("The whole report: {} and pictures", directory.join("bench.json").display());
     }
     Ok(report.exit_code())
 }

@@ -51,10 +51,6 @@ pub struct TargetOptions {
     /// Audience of the tokens [default: from the env file, else stampede]
     #[arg(long)]
     pub jwt_audience: Option<String>,
-
-    /// The secret of the payment provider, for an app that the benchmark started itself.
-    #[arg(skip)]
-    pub webhook_secret: Option<String>,
 }
 
 /// The app under test, with the secrets to act as operator, cron and sign-in.
@@ -68,6 +64,8 @@ pub struct Target {
     pub cron_token: Option<String>,
     /// How to sign tokens locally; `None` if buyers sign in at the sandbox.
     pub jwt: Option<JwtSettings>,
+    /// The secret of the payment provider, of an app that the benchmark started itself.
+    pub webhook_secret: Option<String>,
 }
 
 /// Parameters of an HS256 token.
@@ -112,6 +110,7 @@ impl TargetOptions {
             admin_token,
             cron_token: lookup(&self.cron_token, "CRON_TOKEN"),
             jwt,
+            webhook_secret: None,
         })
     }
 }

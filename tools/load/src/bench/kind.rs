@@ -28,6 +28,9 @@ pub enum Kind {
     /// A payment callback, with a signature.
     Callback,
     Cancel,
+    Stats,
+    Audit,
+    Sweep,
 }
 
 /// What docs/performance.md asks of a route.
@@ -57,6 +60,9 @@ impl Kind {
             Self::Checkout => "checkout",
             Self::Callback => "payment callback",
             Self::Cancel => "cancel",
+            Self::Stats => "stats",
+            Self::Audit => "audit",
+            Self::Sweep => "sweep",
         }
     }
 
@@ -78,6 +84,11 @@ impl Kind {
             Self::SoldOut => Some(Self::Body),
             _ => Some(Self::Ping),
         }
+    }
+
+    /// Whether operators or cron jobs ask for it, one request after the other.
+    pub fn is_operators(self) -> bool {
+        matches!(self, Self::Stats | Self::Audit | Self::Sweep)
     }
 
     /// The goal at `connections`, on a PostgreSQL ledger or on SQLite.

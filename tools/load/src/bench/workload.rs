@@ -13,8 +13,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use tokio::task::JoinSet;
 
-use super::request_source::{PreparedRequest, RequestSource};
-use super::server::Server;
+use super::server::{PreparedRequest, Server};
 use crate::meter;
 
 /// Bodies to keep of requests that repeat.
@@ -22,23 +21,24 @@ const KEPT_BODIES: usize = 100;
 
 /// The requests of one measurement and the response that they must get.
 pub struct Workload {
-    pub requests: RequestSource,
-    pub expected_status: u16,
+    /// Each with its index.
+    requests: Box<dyn Iterator<Item = (usize, PreparedRequest)> + Send>,
+    expected_status: u16,
     /// When to stop, if there are requests left.
     pub time_limit: Option<Duration>,
-    pub keep_bodies: usize,
+    keep_bodies: usize,
 }
 
 impl Workload {
     /// Sends each request once.
     pub fn once(requests: Vec<PreparedRequest>, expected_status: u16) -> Self {
         let keep_bodies = requests.len();
-        Self { requests: RequestSource::once(requests), expected_status, time_limit: None, keep_bodies }
+        Self { requests: Box::new(requests.into_iter().enumerate()), expected_status, time_limit: None, keep_bodies }
     }
 
     /// Repeats the requests for `duration`.
     pub fn repeating(requests: Vec<PreparedRequest>, expected_status: u16, duration: Duration) -> Self {
-        let requests = RequestSource::repeating(requests);
+        let requests = Box::new((0..requests.len()).cycle().map(move |at| (at, requests[at].clone())));
         Self { requests, expected_status, time_limit: Some(duration), keep_bodies: KEPT_BODIES }
     }
 }
@@ -138,7 +138,7 @@ fn next_request(shared: &Mutex<Shared>) -> Option<(usize, PreparedRequest)> {
     if shared.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         return None;
     }
-    shared.workload.requests.take_next()
+    shared.workload.requests.next()
 }
 
 impl Shared {

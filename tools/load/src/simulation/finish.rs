@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::context::RunContext;
 use super::samples::fetch_stats;
-use super::setup::ADMIN_TIMEOUT;
+use crate::app::ADMIN_TIMEOUT;
 use crate::wire::Stats;
 
 /// Pause between two polls.

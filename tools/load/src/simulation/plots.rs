@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::Report;
 use crate::meter::{Step, StepSummary};
-use crate::plot::{Series, XAxis};
+use crate::plot::Series;
 use anyhow::Result;
 
 /// Responses to reservations per timeline bucket, by label.
@@ -64,7 +64,7 @@ fn contiguous<T>(timeline: &BTreeMap<u64, T>) -> impl Iterator<Item = (u64, Opti
 }
 
 fn draw(title: &str, unit: &str, series: &[Series]) -> Result<String> {
-    crate::plot::draw(title, &XAxis { title: "seconds since the opening", labels: None }, unit, series)
+    crate::plot::draw(title, "seconds since the opening", unit, series)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub async fn run(options: Options) -> Result<Report> {
     ));
 
     progress.begin(&progress.signed_in);
-    let user_tokens = buyers::sign_in(&app, &target, &activity, buyer_count, &progress.signed_in).await?;
+    let user_tokens = buyers::sign_in(&app, &target, &activity, 0..buyer_count, &progress.signed_in).await?;
     progress.end(&progress.signed_in);
 
     setup::publish(&app, &activity, &Rules::from_options(&options)).await?;
