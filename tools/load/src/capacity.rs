@@ -1,12 +1,12 @@
 //! Plans the capacity for a sale from measured costs. docs/performance.md has the formulas.
 
-pub mod costs;
-pub mod options;
+mod costs;
+mod sale;
 
 use comfy_table::Cell;
 
 pub use self::costs::Costs;
-pub use self::options::Options;
+pub use self::sale::Sale;
 use crate::table;
 
 /// Connections that each app process may open to PostgreSQL: Spin's pool.
@@ -17,29 +17,6 @@ const BACKGROUND_CONNECTIONS: f64 = 3.0;
 const IN_FLIGHT: f64 = 600.0;
 /// Client connections of an nginx worker, as deploy/README.md configures it.
 const WORKER_CONNECTIONS: f64 = 16_384.0;
-
-/// The sale to plan for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sale {
-    pub visitors: f64,
-    pub units: f64,
-    /// Seconds over which the visitors' reservations arrive, and in which all are to be answered.
-    pub within: f64,
-    /// Seconds before the start over which the visitors fetch their tickets.
-    pub tickets_within: f64,
-    /// Share of the winners who pay.
-    pub pay_share: f64,
-    /// Seconds over which they pay.
-    pub pay_within: f64,
-    /// Cores of an app process's machine.
-    pub app_cores: f64,
-    /// Share of a core that is planned to be used.
-    pub utilisation: f64,
-    /// Requests per second that one nginx worker passes on.
-    pub nginx_per_worker: f64,
-    /// Whether a CDN answers for gates and pages, and keeps the visitors' connections.
-    pub cdn: bool,
-}
 
 /// A part of the sale with a load of its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -263,6 +240,7 @@ mod tests {
             utilisation: 0.5,
             nginx_per_worker: 10_000.0,
             cdn: false,
+            from: None,
         }
     }
 

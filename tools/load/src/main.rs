@@ -39,7 +39,7 @@ struct Cli {
 enum Command {
     Sale(Box<simulation::Options>),
     Bench(Box<bench::Options>),
-    Plan(capacity::Options),
+    Plan(capacity::Sale),
 }
 
 fn main() -> ExitCode {
@@ -93,9 +93,9 @@ fn run_bench(options: &bench::Options) -> Result<u8> {
     Ok(report.exit_code())
 }
 
-fn run_plan(options: &capacity::Options) -> Result<u8> {
-    let (sale, costs) = (options.sale()?, Costs::read(options.from.as_deref())?);
-    println!("{}", capacity::plan(&sale, &costs).text(&sale, &costs));
+fn run_plan(sale: &capacity::Sale) -> Result<u8> {
+    let costs = Costs::read(sale.from.as_deref())?;
+    println!("{}", capacity::plan(sale, &costs).text(sale, &costs));
     Ok(0)
 }
 
