@@ -53,7 +53,7 @@ impl App {
                 timeout,
             )?),
             operator_client: Arc::new(Client::new(&target.url, OPERATOR_CONNECTIONS, timeout)?),
-            meter: Arc::new(Meter::new()?),
+            meter: Arc::new(Meter::new()),
             admin_authorization: bearer(&target.admin_token)?,
             cron_authorization: target.cron_token.as_deref().map(bearer).transpose()?,
         })

@@ -101,6 +101,12 @@ pub struct SkuStock {
     pub sold: i64,
 }
 
+/// One of `GET …/dead-letters`.
+#[derive(Debug, Deserialize)]
+pub struct DeadLetter {
+    pub order_no: String,
+}
+
 /// `GET …/audit`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Audit {

@@ -115,7 +115,7 @@ fn route(activities: &mut Activities, fault: Fault, method: &Method, path: &str,
     let id = match segments[..] {
         ["healthz"] | ["hello" | "body" | "ping"] => return Some((200, json!({}))),
         ["sandbox", "sign-in"] => return Some((200, json!({"token": body["user"]}))),
-        ["api", "admin", "dead-letters"] => return Some((200, json!({"dead_letters": []}))),
+        ["api", "admin", "dead-letters"] => return Some((200, json!([]))),
         ["api", "orders"] => {
             let own: Vec<_> = activities.values().flat_map(|activity| activity.orders_of(bearer)).collect();
             return Some((200, json!(own)));

@@ -65,14 +65,14 @@ async fn the_page_shows_the_verdict_and_the_plots() {
 async fn lost_responses_are_retried_and_break_no_invariant() {
     let report = run_sale(Fault::LosesResponses).await;
     assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
-    assert!(report.steps.iter().any(|step| step.responses.contains_key("connection lost")), "{}", report.text());
+    assert!(report.steps.iter().any(|step| step.all.responses.contains_key("connection lost")), "{}", report.text());
 }
 
 #[tokio::test]
 async fn an_outage_during_the_sale_breaks_no_invariant() {
     let report = run_sale(Fault::DownAfterStart).await;
     assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
-    assert!(report.steps.iter().any(|step| step.responses.contains_key("connection lost")), "{}", report.text());
+    assert!(report.steps.iter().any(|step| step.all.responses.contains_key("connection lost")), "{}", report.text());
     assert!(report.visits.keys().all(|outcome| !outcome.contains("gave up")), "{}", report.text());
 }
 

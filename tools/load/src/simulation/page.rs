@@ -6,10 +6,11 @@ use maud::{DOCTYPE, PreEscaped, html};
 use super::plots;
 use super::report::{Report, conclusion};
 use super::verdict::Finding;
+use crate::meter::StepSummary;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
 table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:left;border-bottom:1px solid #ddd}\
-td.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}.ok{color:#06702e}\
+td{font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}.ok{color:#06702e}\
 .broken{color:#b00020;font-weight:bold}.unknown{color:#8a5a00;font-weight:bold}";
 
 /// The whole page, without external resources.
@@ -44,17 +45,9 @@ pub fn html(report: &Report) -> Result<String> {
                 }
                 @for plot in &plots { (PreEscaped(plot)) }
                 table {
-                    tr { th { "step" } th { "requests" } th { "/s" } th { "p50 ms" } th { "p99 ms" } th { "max ms" } th { "responses" } }
+                    tr { @for heading in StepSummary::HEADINGS { th { (heading) } } }
                     @for step in &report.steps {
-                        tr {
-                            td { (step.step.name()) }
-                            td.n { (step.requests) }
-                            td.n { (format!("{:.0}", step.per_second)) }
-                            td.n { (format!("{:.1}", step.p50_ms)) }
-                            td.n { (format!("{:.1}", step.p99_ms)) }
-                            td.n { (format!("{:.1}", step.max_ms)) }
-                            td { @for (label, count) in &step.responses { (label) ": " (count) " " } }
-                        }
+                        tr { @for cell in step.cells() { td { (cell) } } }
                     }
                 }
                 p { "The gate was seen open " (report.opened_late_ms) " ms after the start. Latency counts from the moment a request was due." }

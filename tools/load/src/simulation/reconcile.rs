@@ -16,7 +16,7 @@ use super::visits::VisitReport;
 use crate::app::ADMIN_TIMEOUT;
 use crate::http::Call;
 use crate::meter::Step;
-use crate::wire::{Audit, Order, SkuStock};
+use crate::wire::{Audit, DeadLetter, Order, SkuStock};
 
 /// How long the request for one order is retried.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -91,7 +91,7 @@ pub async fn collect_observations(
     let stats = fetch_stats(&run.app, &run.activity, ADMIN_TIMEOUT).await;
     let audit: Option<Audit> = admin_get(run, run.activity.admin_path("/audit")).await;
     let refunded_overpayments = refunded_overpayments(run, &orders).await;
-    let dead_letters: Option<Value> = admin_get(run, "/api/admin/dead-letters".to_owned()).await;
+    let dead_letters: Option<Vec<DeadLetter>> = admin_get(run, "/api/admin/dead-letters".to_owned()).await;
     Ok(Observations {
         per_user: run.options.per_user,
         totals: run.activity.skus.iter().map(|sku| (sku.clone(), run.activity.total)).collect(),
@@ -104,7 +104,7 @@ pub async fn collect_observations(
         final_stock: stats.map(|stats| stats.skus),
         audit: audit.map(|audit| audit.skus),
         refunded_overpayments,
-        dead_letters: dead_letters.map(|letters| order_numbers(&letters)),
+        dead_letters: dead_letters.map(|letters| letters.into_iter().map(|letter| letter.order_no).collect()),
     })
 }
 
@@ -139,32 +139,4 @@ async fn refunded_overpayments(run: &RunContext, orders: &[ObservedOrder]) -> BT
 
 fn nonzero_counts(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     counts.iter().filter(|(_, count)| **count > 0).map(|(status, count)| (status.clone(), *count)).collect()
-}
-
-/// Every `order_no` in a JSON document, at any depth.
-fn order_numbers(document: &Value) -> BTreeSet<String> {
-    match document {
-        Value::Object(fields) => fields
-            .iter()
-            .flat_map(|(name, value)| match value.as_str() {
-                Some(text) if name == "order_no" => BTreeSet::from([text.to_owned()]),
-                _ => order_numbers(value),
-            })
-            .collect(),
-        Value::Array(items) => items.iter().flat_map(order_numbers).collect(),
-        _ => BTreeSet::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn dead_letters_are_found_at_any_depth() {
-        let letters = json!({"dead_letters": [{"order_no": "s.1", "reason": "x"}, {"order": {"order_no": "s.2"}}]});
-        assert_eq!(order_numbers(&letters), BTreeSet::from(["s.1".to_owned(), "s.2".to_owned()]));
-    }
 }

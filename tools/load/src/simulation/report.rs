@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use comfy_table::{Attribute, Cell, Color, Table};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 use serde::Serialize;
 
 use super::observations::ObservedOrder;
@@ -68,20 +68,11 @@ impl Report {
 }
 
 fn steps_table(steps: &[StepSummary]) -> Table {
-    let mut table = table::new(&["step", "requests", "/s", "p50 ms", "p99 ms", "max ms", "responses"]);
+    let mut table = table::new(&StepSummary::HEADINGS);
     for step in steps {
-        table.add_row([
-            Cell::new(step.step.name()),
-            table::number_cell(step.requests),
-            table::number_cell(format!("{:.0}", step.per_second)),
-            table::number_cell(format!("{:.1}", step.p50_ms)),
-            table::number_cell(format!("{:.1}", step.p99_ms)),
-            table::number_cell(format!("{:.1}", step.max_ms)),
-            Cell::new(
-                step.responses.iter().map(|(label, count)| format!("{label}: {count}")).collect::<Vec<_>>().join(", "),
-            ),
-        ]);
+        table.add_row(step.cells());
     }
+    table.column_iter_mut().skip(1).take(5).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table
 }
 

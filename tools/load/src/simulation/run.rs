@@ -15,7 +15,7 @@ use super::report::{Report, SaleParameters};
 use super::samples::{StockSample, StockSampler};
 use super::setup::{Rules, TestActivity};
 use super::verdict::evaluate;
-use super::visits::{VisitReport, run_visits};
+use super::visits::run_visits;
 use super::{Options, buyers, finish, reconcile, setup};
 use crate::app::App;
 use crate::meter::BUCKET;
@@ -67,7 +67,7 @@ pub async fn run(options: Options) -> Result<Report> {
         progress,
     });
     let outcome = run_sale(&run, starts_at).await?;
-    let report = build_report(&run, target.url, seed, outcome);
+    let report = build_report(&run, target.url, seed, outcome)?;
     if !run.options.keep_open {
         setup::close(&run.app, &run.activity).await?;
     }
@@ -94,7 +94,7 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
     let reports = run_visits(run, opened_at.max(Instant::now()), gate.jitter).await?;
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
-    let visits = count_outcomes(&reports);
+    let visits = count(reports.iter().map(|report| report.outcome.clone()));
     progress.begin(&progress.finishing);
     if !finish::wait_until_finished(run).await {
         progress.print("orders were still open at the deadline");
@@ -110,9 +110,9 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
     Ok(SaleOutcome { opened_at, opened_late: gate.opened_late, visits, stock, observations })
 }
 
-fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) -> Report {
+fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) -> Result<Report> {
     let options = &run.options;
-    Report {
+    Ok(Report {
         activity: run.activity.id.clone(),
         url,
         seed,
@@ -126,33 +126,30 @@ fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) 
         timeline_step_ms: BUCKET.as_millis() as u64,
         opened_at_ms: run.since_start(outcome.opened_at).as_millis() as u64,
         opened_late_ms: outcome.opened_late.as_millis() as u64,
-        steps: run.app.meter.summaries(),
+        steps: run.app.meter.summaries()?,
         stock: outcome.stock,
         visits: outcome.visits,
-        ends: count_ends(&outcome.observations.orders),
+        ends: count(outcome.observations.orders.iter().map(describe_end)),
         verdict: evaluate(&outcome.observations),
         orders: outcome.observations.orders,
-    }
+    })
 }
 
-fn count_outcomes(reports: &[VisitReport]) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    for report in reports {
-        *counts.entry(report.outcome.clone()).or_default() += 1;
-    }
-    counts
+/// What an order's buyer wanted, and how it ended.
+fn describe_end(order: &ObservedOrder) -> String {
+    let intent = match order.intent {
+        Intent::Pay => "to pay",
+        Intent::Cancel => "to cancel",
+        Intent::Leave => "to leave",
+    };
+    let end = order.status().map_or_else(|| "unseen".to_owned(), |status| status.to_string());
+    format!("{end} (meant {intent})")
 }
 
-fn count_ends(orders: &[ObservedOrder]) -> BTreeMap<String, u64> {
+fn count(names: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    for order in orders {
-        let intent = match order.intent {
-            Intent::Pay => "to pay",
-            Intent::Cancel => "to cancel",
-            Intent::Leave => "to leave",
-        };
-        let end = order.status().map_or_else(|| "unseen".to_owned(), |status| status.to_string());
-        *counts.entry(format!("{end} (meant {intent})")).or_default() += 1;
+    for name in names {
+        *counts.entry(name).or_default() += 1;
     }
     counts
 }
