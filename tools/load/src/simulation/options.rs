@@ -29,13 +29,9 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub skus: u32,
 
-    /// Units of a SKU that one user may hold
+    /// Units of a SKU that one user may hold; each buyer orders 1 to this
     #[arg(long, default_value_t = 1)]
     pub per_user: u32,
-
-    /// Maximum units of one order: each buyer draws 1 to this [default: as --per-user]
-    #[arg(long)]
-    pub quantity_max: Option<u32>,
 
     /// Share of the winners who pay
     #[arg(long, default_value_t = 0.7)]
@@ -97,10 +93,6 @@ pub struct Options {
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// Leave the activity open at the end
-    #[arg(long)]
-    pub keep_open: bool,
-
     /// Directory for `sale.json` and `sale.html` (the same with plots)
     #[arg(long)]
     pub report: Option<PathBuf>,
@@ -111,11 +103,6 @@ impl Options {
     pub fn validate(&self) -> Result<()> {
         ensure!(self.buyers > 0 && self.skus > 0, "--buyers and --skus must be at least 1");
         ensure!(self.per_user > 0, "--per-user must be at least 1");
-        ensure!(
-            (1..=self.per_user).contains(&self.quantity_max()),
-            "--quantity-max must be between 1 and --per-user ({}): more is always refused",
-            self.per_user
-        );
         let shares = [self.pay_share, self.cancel_share, self.greedy_share, self.double_share];
         ensure!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "a share is a number from 0 to 1");
         ensure!(
@@ -129,11 +116,6 @@ impl Options {
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
         ensure!(self.timeout > 0 && self.tries > 0, "--timeout and --tries must be at least 1");
         Ok(())
-    }
-
-    /// Maximum units of one order.
-    pub fn quantity_max(&self) -> u32 {
-        self.quantity_max.unwrap_or(self.per_user)
     }
 
     /// Time between publishing and the start: enough to fetch the tickets.

@@ -68,9 +68,7 @@ pub async fn run(options: Options) -> Result<Report> {
     });
     let outcome = run_sale(&run, starts_at).await?;
     let report = build_report(&run, target.url, seed, outcome)?;
-    if !run.options.keep_open {
-        setup::close(&run.app, &run.activity).await?;
-    }
+    setup::close(&run.app, &run.activity).await?;
     Ok(report)
 }
 
