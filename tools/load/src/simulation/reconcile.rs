@@ -26,7 +26,7 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct RecoveredOrders {
     /// Orders that their buyers did not know of.
     pub orders: Vec<ObservedOrder>,
-    /// Orders whose ticket was refused when it was used again.
+    /// Orders whose ticket was refused, and not as sold out, when it was used again.
     pub denied_orders: Vec<String>,
     /// Number of buyers whose outcome is still unknown.
     pub unknown_outcomes: u64,
