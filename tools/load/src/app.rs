@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use http::header::HeaderValue;
+use serde::de::DeserializeOwned;
 
 use crate::http::{Call, Client, RequestError, Response, bearer};
 use crate::meter::{Meter, Step};
@@ -98,7 +99,7 @@ impl App {
     }
 
     /// Sends a request to an admin route and retries it for up to `timeout`.
-    pub async fn send_admin(&self, call: Call, timeout: Duration) -> Result<Response, DeadlineExceeded> {
+    async fn send_admin(&self, call: Call, timeout: Duration) -> Result<Response, DeadlineExceeded> {
         self.send_with_retry(Step::Admin, &call.with_authorization(&self.admin_authorization), Instant::now() + timeout)
             .await
     }
@@ -106,6 +107,17 @@ impl App {
     /// Sends a request to an admin route that must succeed, and retries it while the app restarts. `what` names it.
     pub async fn admin(&self, call: Call, what: &str) -> Result<Response> {
         self.send_admin(call, ADMIN_TIMEOUT).await?.error_for_status(what)
+    }
+
+    /// Reads a route of the admin API, with retries for up to `timeout`; `None` without a readable response.
+    pub async fn admin_get<T: DeserializeOwned>(&self, path: String, timeout: Duration) -> Option<T> {
+        self.send_admin(Call::get(path), timeout)
+            .await
+            .ok()?
+            .error_for_status("reading the admin API")
+            .ok()?
+            .parse()
+            .ok()
     }
 
     /// Calls the sweeper once, as cron does, and returns its report; `None` without a cron token or a readable response.

@@ -65,7 +65,7 @@ fn run_sale(options: simulation::Options) -> Result<u8> {
     let report = single_threaded_runtime()?.block_on(simulation::run(options))?;
     println!("{}", report.text());
     if let Some(directory) = directory {
-        report.write(&directory)?;
+        simulation::page::write(&report, &directory)?;
         println!("The whole report: {} and sale.json", directory.join("sale.html").display());
     }
     Ok(report.verdict.exit_code())

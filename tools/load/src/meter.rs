@@ -1,6 +1,7 @@
 //! Counts and times responses, per step of a sale.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,21 +28,9 @@ pub enum Step {
     Admin,
 }
 
-impl Step {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SignIn => "sign in",
-            Self::Ticket => "ticket",
-            Self::Gate => "gate.json",
-            Self::Reserve => "reserve",
-            Self::Status => "order status",
-            Self::Checkout => "checkout",
-            Self::Pay => "pay",
-            Self::Cancel => "cancel",
-            Self::Refund => "refund",
-            Self::Sweep => "sweep",
-            Self::Admin => "admin",
-        }
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -139,7 +128,7 @@ impl StepSummary {
     pub fn cells(&self) -> [String; 7] {
         let Responses { responses, p50_ms, p99_ms, max_ms } = &self.all;
         [
-            self.step.name().to_owned(),
+            self.step.to_string(),
             self.requests.to_string(),
             format!("{:.0}", self.per_second),
             format!("{p50_ms:.1}"),

@@ -12,7 +12,7 @@ use super::server::Server;
 use super::spawned_app::SpawnedApp;
 use super::workload::{Measurement, Workload, run_workload};
 use crate::app::{ADMIN_TIMEOUT, App};
-use crate::simulation::gate::{GatePollers, wait_until_open};
+use crate::simulation::gate::{GatePoller, wait_until_open};
 use crate::simulation::progress::style;
 use crate::simulation::samples::fetch_stats;
 use crate::simulation::setup::{self, Rules, TestActivity, publish};
@@ -55,8 +55,8 @@ impl<'a> Bench<'a> {
         let activity = TestActivity::new(1, i64::try_from(stock)?);
         let rules = Rules { start_in: Duration::from_secs(1), pay_timeout: 3600, per_user };
         publish(&self.app, &activity, &rules).await?;
-        let pollers = GatePollers::start(&self.app, &activity);
-        let (_, gate) = wait_until_open(&mut pollers.view.clone(), ADMIN_TIMEOUT).await?;
+        let poller = GatePoller::start(&self.app, &activity);
+        let (_, gate) = wait_until_open(&mut poller.view.clone(), ADMIN_TIMEOUT).await?;
         let start_key = gate.start_key.context("the gate is open and has no start_key")?;
         Ok(OpenActivity { activity, start_key })
     }

@@ -20,7 +20,7 @@ pub struct RunContext {
     /// `Bearer <JWT>` per buyer.
     pub user_tokens: Vec<HeaderValue>,
     pub tickets: Vec<IssuedTicket>,
-    /// The gate's state from the pollers.
+    /// The gate's state from the poller.
     pub gate: watch::Receiver<GateView>,
     pub progress: Progress,
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::buyers::fan_out;
@@ -89,9 +88,10 @@ pub async fn collect_observations(
     }
     let orders = poll_all(run, orders).await?;
     let stats = fetch_stats(&run.app, &run.activity, ADMIN_TIMEOUT).await;
-    let audit: Option<Audit> = admin_get(run, run.activity.admin_path("/audit")).await;
+    let audit: Option<Audit> = run.app.admin_get(run.activity.admin_path("/audit"), ADMIN_TIMEOUT).await;
     let refunded_overpayments = refunded_overpayments(run, &orders).await;
-    let dead_letters: Option<Vec<DeadLetter>> = admin_get(run, "/api/admin/dead-letters".to_owned()).await;
+    let dead_letters: Option<Vec<DeadLetter>> =
+        run.app.admin_get("/api/admin/dead-letters".to_owned(), ADMIN_TIMEOUT).await;
     Ok(Observations {
         per_user: run.options.per_user,
         totals: run.activity.skus.iter().map(|sku| (sku.clone(), run.activity.total)).collect(),
@@ -120,15 +120,12 @@ async fn poll_all(run: &RunContext, orders: Vec<(usize, ObservedOrder)>) -> Resu
     .await
 }
 
-async fn admin_get<T: DeserializeOwned>(run: &RunContext, path: String) -> Option<T> {
-    run.app.admin(Call::get(path), "reading the admin API").await.ok()?.parse().ok()
-}
-
 /// The orders with a second payment for which the admin API shows a refund.
 async fn refunded_overpayments(run: &RunContext, orders: &[ObservedOrder]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for order in orders.iter().filter(|order| order.extra == Confirmation::Yes) {
-        let seen: Option<Value> = admin_get(run, format!("/api/admin/orders/{}", order.order_no)).await;
+        let path = format!("/api/admin/orders/{}", order.order_no);
+        let seen: Option<Value> = run.app.admin_get(path, ADMIN_TIMEOUT).await;
         let refunds = seen.as_ref().and_then(|seen| seen["refunds"].as_array());
         if refunds.into_iter().flatten().any(|refund| refund["book"] == "overpayments") {
             found.insert(order.order_no.clone());

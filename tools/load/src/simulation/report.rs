@@ -1,18 +1,15 @@
-//! Reports a sale as text, as JSON, and as an HTML page with plots.
+//! Reports a sale as text.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use anyhow::Result;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 use serde::Serialize;
 
 use super::observations::ObservedOrder;
-use super::page;
 use super::samples::StockSample;
 use super::verdict::{Finding, Verdict};
 use crate::meter::StepSummary;
-use crate::table::{self, write_file};
+use crate::table;
 
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -47,12 +44,6 @@ pub struct SaleParameters {
 }
 
 impl Report {
-    /// Writes `sale.json` and `sale.html` into `directory`.
-    pub fn write(&self, directory: &Path) -> Result<()> {
-        write_file(directory, "sale.json", serde_json::to_vec_pretty(self)?)?;
-        write_file(directory, "sale.html", page::html(self)?)
-    }
-
     pub fn text(&self) -> String {
         format!(
             "{}\nThe gate was seen open {} ms after the start; latency counts from the moment a request was due.\n\n\
@@ -62,7 +53,7 @@ impl Report {
             format_counts(&self.visits),
             format_counts(&self.ends),
             verdict_table(&self.verdict),
-            conclusion(&self.verdict)
+            self.verdict.conclusion()
         )
     }
 }
@@ -92,14 +83,6 @@ fn verdict_table(verdict: &Verdict) -> Table {
         ]);
     }
     table
-}
-
-pub(super) fn conclusion(verdict: &Verdict) -> &'static str {
-    match verdict.finding() {
-        Finding::Ok => "Every invariant held.",
-        Finding::Unknown => "The sale could not be judged: see the lines that are UNKNOWN.",
-        Finding::Broken => "An invariant is BROKEN.",
-    }
 }
 
 fn format_counts(counts: &BTreeMap<String, u64>) -> String {

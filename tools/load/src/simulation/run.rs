@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::context::RunContext;
-use super::gate::{GatePollers, wait_until_open};
+use super::gate::{GatePoller, wait_until_open};
 use super::observations::{Observations, ObservedOrder};
 use super::plan::{Intent, draw_visits};
 use super::progress::Progress;
@@ -46,7 +46,7 @@ pub async fn run(options: Options) -> Result<Report> {
 
     setup::publish(&app, &activity, &Rules::from_options(&options)).await?;
     let starts_at = Instant::now() + options.start_in();
-    let pollers = GatePollers::start(&app, &activity);
+    let poller = GatePoller::start(&app, &activity);
 
     progress.begin(&progress.tickets);
     let tokens = visits.iter().map(|visit| user_tokens[visit.buyer].clone()).collect();
@@ -63,7 +63,7 @@ pub async fn run(options: Options) -> Result<Report> {
         visits,
         user_tokens,
         tickets,
-        gate: pollers.view.clone(),
+        gate: poller.view.clone(),
         progress,
     });
     let outcome = run_sale(&run, starts_at).await?;
