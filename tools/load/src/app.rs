@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use http::header::HeaderValue;
 use serde::de::DeserializeOwned;
 
@@ -29,14 +29,6 @@ pub struct App {
     pub meter: Arc<Meter>,
     admin_authorization: HeaderValue,
     cron_authorization: Option<HeaderValue>,
-}
-
-/// No usable response arrived before the deadline of a retried request.
-#[derive(Debug, thiserror::Error)]
-#[error("gave up after {tries} tries, the last: {last}")]
-pub struct DeadlineExceeded {
-    tries: u32,
-    last: String,
 }
 
 impl App {
@@ -77,12 +69,7 @@ impl App {
 
     /// Sends an idempotent request until a response is not retryable or `deadline` passes.
     /// The app may crash and restart in between.
-    pub async fn send_with_retry(
-        &self,
-        step: Step,
-        call: &Call,
-        deadline: Instant,
-    ) -> Result<Response, DeadlineExceeded> {
+    pub async fn send_with_retry(&self, step: Step, call: &Call, deadline: Instant) -> Result<Response> {
         let mut backoff = Backoff::default();
         loop {
             let outcome = self.send(step, Instant::now(), call).await;
@@ -92,14 +79,14 @@ impl App {
                 Err(error) => (error.to_string(), backoff.next_delay()),
             };
             if Instant::now() + delay >= deadline {
-                return Err(DeadlineExceeded { tries: backoff.tries, last });
+                bail!("gave up after {} tries, the last: {last}", backoff.tries);
             }
             tokio::time::sleep(delay).await;
         }
     }
 
     /// Sends a request to an admin route and retries it for up to `timeout`.
-    async fn send_admin(&self, call: Call, timeout: Duration) -> Result<Response, DeadlineExceeded> {
+    async fn send_admin(&self, call: Call, timeout: Duration) -> Result<Response> {
         self.send_with_retry(Step::Admin, &call.with_authorization(&self.admin_authorization), Instant::now() + timeout)
             .await
     }

@@ -51,6 +51,6 @@ async fn without_floors_there_are_rates_and_no_ratios() {
 async fn a_benchmark_with_errors_fails() {
     let report = run_bench(Fault::InfoFails, "4", true).await;
     assert_eq!(report.exit_code(), 1, "{}", report.text(None));
-    let unexpected = report.unexpected.keys().next().unwrap();
-    assert!(unexpected.starts_with("activity info: 500 instead of 200"), "{unexpected}");
+    let text = report.text(None);
+    assert!(text.contains("UNEXPECTED") && text.contains("× activity info: 500 instead of 200"), "{text}");
 }

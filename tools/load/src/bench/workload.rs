@@ -57,7 +57,6 @@ pub struct Measurement {
     pub bodies: Vec<(usize, Bytes)>,
     /// CPU time of this process per elapsed time: 1.0 is one full core.
     pub generator_cpu: f64,
-    pub started_at: Instant,
 }
 
 struct Shared {
@@ -91,7 +90,6 @@ pub async fn run_workload(server: &Server, connections: u16, workload: Workload)
             unexpected: BTreeMap::new(),
             bodies: Vec::new(),
             generator_cpu: 0.0,
-            started_at,
         },
     }));
     let mut tasks = JoinSet::new();
