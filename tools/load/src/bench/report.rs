@@ -55,10 +55,12 @@ impl Row {
     /// The ratio, or without floors the rate, as a multiple of `old`, and whether the two ranges overlap.
     fn compare(&self, old: &Self) -> String {
         let (new, old) = self.ratio.zip(old.ratio).unwrap_or((self.per_second, old.per_second));
-        let judgement = match () {
-            () if new.highest < old.lowest => "slower",
-            () if new.lowest > old.highest => "faster",
-            () => "within noise",
+        let judgement = if new.highest < old.lowest {
+            "slower"
+        } else if new.lowest > old.highest {
+            "faster"
+        } else {
+            "within noise"
         };
         format!("{:.2} {judgement}", new.median / old.median)
     }

@@ -56,8 +56,8 @@ pub struct Sale {
 }
 
 fn parse_positive(text: &str) -> Result<f64> {
-    let number = text.parse().context("not a number")?;
-    ensure!(number > 0.0 && f64::is_finite(number), "must be above 0");
+    let number: f64 = text.parse().context("not a number")?;
+    ensure!(number > 0.0 && number.is_finite(), "must be above 0");
     Ok(number)
 }
 
