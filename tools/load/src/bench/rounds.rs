@@ -147,8 +147,9 @@ impl<'a> Round<'a> {
     }
 
     fn once(&self, requests: Vec<PreparedRequest>, expected_status: u16) -> Workload {
-        let time_limit = Some(Duration::from_secs_f64(self.seconds * ONCE_TIME));
-        Workload { time_limit, ..Workload::once(requests, expected_status) }
+        let mut workload = Workload::once(requests, expected_status);
+        workload.time_limit = Some(Duration::from_secs_f64(self.seconds * ONCE_TIME));
+        workload
     }
 
     /// Measures `kind` with its floor before and after it, and records the ratio to the mean of the two.

@@ -122,4 +122,8 @@ mod tests {
     fn different_counts_per_status_break_it() {
         expect(Finding::Broken, check, |sale| *counted(sale) = [("paid", 2), ("cancelled", 1)].map(owned).into());
     }
+
+    fn owned((status, count): (&str, u64)) -> (String, u64) {
+        (status.to_owned(), count)
+    }
 }
