@@ -62,12 +62,6 @@ impl Redis {
         url(self.port)
     }
 
-    /// Memory used by the server, in bytes.
-    pub fn used_memory(&self) -> Result<u64> {
-        let info: InfoDict = query(self.port, &["INFO", "memory"])?;
-        info.get("used_memory").context("INFO shows no used_memory")
-    }
-
     /// Processor time used by the server.
     pub fn cpu_time(&self) -> Result<Duration> {
         let info: InfoDict = query(self.port, &["INFO", "cpu"])?;

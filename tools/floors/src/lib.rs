@@ -5,7 +5,6 @@
 //! | `/hello` | answers |
 //! | `/body` | reads the body, answers |
 //! | `/ping` | reads the body, sends one `PING` over the instance's Redis connection, answers |
-//! | `/script` | reads the body, whose lines are the arguments of one `EVALSHA`; answers the first item of the reply |
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -13,7 +12,7 @@ use bytes::Bytes;
 use spin_sdk::{
     http::{Error, FullBody, IntoResponse, Request, Result, body::IncomingBodyExt},
     http_service,
-    redis::{Connection, RedisParameter, RedisResult},
+    redis::Connection,
     variables,
     wasip3::http::types::{ErrorCode, Response},
     wit_bindgen::yield_async,
@@ -43,12 +42,7 @@ async fn answer(request: Request) -> Result<impl IntoResponse> {
         }
         "/ping" => {
             body.bytes().await?;
-            execute("PING", Vec::new()).await?
-        }
-        "/script" => {
-            let body = body.bytes().await?;
-            let args = body.split(|byte| *byte == b'\n').map(|arg| RedisParameter::Binary(arg.to_vec()));
-            execute("EVALSHA", args.collect()).await?
+            ping().await?
         }
         path => return Err(Error::other(format!("there is no floor {path}"))),
     };
@@ -56,14 +50,11 @@ async fn answer(request: Request) -> Result<impl IntoResponse> {
     Ok(response.body(FullBody::new(answer))?)
 }
 
-/// Runs a Redis command and returns the first item of its reply.
-async fn execute(command: &str, args: Vec<RedisParameter>) -> Result<Bytes> {
-    let reply = connection().await?.execute(command, args).await.map_err(|error| Error::other(error.to_string()))?;
-    match reply.into_iter().next() {
-        Some(RedisResult::Binary(bytes)) => Ok(Bytes::from(bytes)),
-        Some(RedisResult::Status(text)) => Ok(Bytes::from(text)),
-        other => Err(Error::other(format!("Redis answered {other:?}"))),
-    }
+/// Sends `PING` to Redis.
+async fn ping() -> Result<Bytes> {
+    let reply = connection().await?.execute("PING", Vec::new()).await;
+    reply.map_err(|error| Error::other(error.to_string()))?;
+    Ok(Bytes::from_static(b"PONG"))
 }
 
 async fn connection() -> Result<Rc<Connection>> {

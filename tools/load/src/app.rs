@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use http::header::HeaderValue;
+use serde::de::DeserializeOwned;
 
 use crate::http::{Call, Client, RequestError, Response, bearer};
 use crate::meter::{Meter, Step};
-use crate::simulation::setup::ADMIN_TIMEOUT;
 use crate::target::Target;
+
+/// How long an admin request is retried, for instance while the app restarts.
+pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Shortest and longest delay between two tries without `Retry-After`; the delay doubles with each try.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
@@ -17,27 +20,15 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::fro
 /// Fewest connections of the order client, and all connections of the operator client.
 const OPERATOR_CONNECTIONS: usize = 8;
 
-/// Connections of the robots. Enough that robots wait in the app's queue, not for a free connection here.
-const ROBOT_CONNECTIONS: usize = 64;
-
 #[derive(Clone)]
 pub struct App {
     visitor_client: Arc<Client>,
     order_client: Arc<Client>,
     operator_client: Arc<Client>,
-    robot_client: Arc<Client>,
     /// Latencies and responses of all requests so far.
     pub meter: Arc<Meter>,
     admin_authorization: HeaderValue,
     cron_authorization: Option<HeaderValue>,
-}
-
-/// No usable response arrived before the deadline of a retried request.
-#[derive(Debug, thiserror::Error)]
-#[error("gave up after {tries} tries, the last: {last}")]
-pub struct DeadlineExceeded {
-    tries: u32,
-    last: String,
 }
 
 impl App {
@@ -55,8 +46,7 @@ impl App {
                 timeout,
             )?),
             operator_client: Arc::new(Client::new(&target.url, OPERATOR_CONNECTIONS, timeout)?),
-            robot_client: Arc::new(Client::new(&target.url, ROBOT_CONNECTIONS, timeout)?),
-            meter: Arc::new(Meter::new()?),
+            meter: Arc::new(Meter::new()),
             admin_authorization: bearer(&target.admin_token)?,
             cron_authorization: target.cron_token.as_deref().map(bearer).transpose()?,
         })
@@ -68,7 +58,6 @@ impl App {
             Step::SignIn | Step::Ticket | Step::Reserve => &self.visitor_client,
             Step::Status | Step::Checkout | Step::Pay | Step::Cancel | Step::Refund => &self.order_client,
             Step::Gate | Step::Admin | Step::Sweep => &self.operator_client,
-            Step::Robot => &self.robot_client,
         };
         let outcome = client.send(call).await;
         match &outcome {
@@ -80,12 +69,7 @@ impl App {
 
     /// Sends an idempotent request until a response is not retryable or `deadline` passes.
     /// The app may crash and restart in between.
-    pub async fn send_with_retry(
-        &self,
-        step: Step,
-        call: &Call,
-        deadline: Instant,
-    ) -> Result<Response, DeadlineExceeded> {
+    pub async fn send_with_retry(&self, step: Step, call: &Call, deadline: Instant) -> Result<Response> {
         let mut backoff = Backoff::default();
         loop {
             let outcome = self.send(step, Instant::now(), call).await;
@@ -95,14 +79,14 @@ impl App {
                 Err(error) => (error.to_string(), backoff.next_delay()),
             };
             if Instant::now() + delay >= deadline {
-                return Err(DeadlineExceeded { tries: backoff.tries, last });
+                bail!("gave up after {} tries, the last: {last}", backoff.tries);
             }
             tokio::time::sleep(delay).await;
         }
     }
 
     /// Sends a request to an admin route and retries it for up to `timeout`.
-    pub async fn send_admin(&self, call: Call, timeout: Duration) -> Result<Response, DeadlineExceeded> {
+    async fn send_admin(&self, call: Call, timeout: Duration) -> Result<Response> {
         self.send_with_retry(Step::Admin, &call.with_authorization(&self.admin_authorization), Instant::now() + timeout)
             .await
     }
@@ -110,6 +94,17 @@ impl App {
     /// Sends a request to an admin route that must succeed, and retries it while the app restarts. `what` names it.
     pub async fn admin(&self, call: Call, what: &str) -> Result<Response> {
         self.send_admin(call, ADMIN_TIMEOUT).await?.error_for_status(what)
+    }
+
+    /// Reads a route of the admin API, with retries for up to `timeout`; `None` without a readable response.
+    pub async fn admin_get<T: DeserializeOwned>(&self, path: String, timeout: Duration) -> Option<T> {
+        self.send_admin(Call::get(path), timeout)
+            .await
+            .ok()?
+            .error_for_status("reading the admin API")
+            .ok()?
+            .parse()
+            .ok()
     }
 
     /// Calls the sweeper once, as cron does, and returns its report; `None` without a cron token or a readable response.

@@ -1,22 +1,19 @@
 //! Measures throughput and latency of each route, as a ratio to a function that does only what the route cannot avoid.
 
-pub mod drain;
-pub mod endurance;
-pub mod growth;
+mod context;
+mod dimension;
+mod growth;
 pub mod kind;
-pub mod options;
-mod pace;
-mod payments;
-pub mod prepare;
+mod options;
 pub mod report;
-pub mod request_source;
-mod results;
-pub mod rounds;
-pub mod run;
-mod script_floor;
-pub mod server;
+mod requests;
+pub mod results;
+mod rounds;
+mod run;
+mod sale;
+mod server;
 pub mod spawned_app;
-pub mod workload;
+mod workload;
 
 pub use options::Options;
 pub use run::run;

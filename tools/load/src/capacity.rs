@@ -1,12 +1,12 @@
 //! Plans the capacity for a sale from measured costs. docs/performance.md has the formulas.
 
-pub mod costs;
-pub mod options;
+mod costs;
+mod sale;
 
 use comfy_table::Cell;
 
 pub use self::costs::Costs;
-pub use self::options::Options;
+pub use self::sale::Sale;
 use crate::table;
 
 /// Connections that each app process may open to PostgreSQL: Spin's pool.
@@ -17,29 +17,6 @@ const BACKGROUND_CONNECTIONS: f64 = 3.0;
 const IN_FLIGHT: f64 = 600.0;
 /// Client connections of an nginx worker, as deploy/README.md configures it.
 const WORKER_CONNECTIONS: f64 = 16_384.0;
-
-/// The sale to plan for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sale {
-    pub visitors: f64,
-    pub units: f64,
-    /// Seconds over which the visitors' reservations arrive, and in which all are to be answered.
-    pub within: f64,
-    /// Seconds before the start over which the visitors fetch their tickets.
-    pub tickets_within: f64,
-    /// Share of the winners who pay.
-    pub pay_share: f64,
-    /// Seconds over which they pay.
-    pub pay_within: f64,
-    /// Cores of an app process's machine.
-    pub app_cores: f64,
-    /// Share of a core that is planned to be used.
-    pub utilisation: f64,
-    /// Requests per second that one nginx worker passes on.
-    pub nginx_per_worker: f64,
-    /// Whether a CDN answers for gates and pages, and keeps the visitors' connections.
-    pub cdn: bool,
-}
 
 /// A part of the sale with a load of its own.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,15 +80,13 @@ pub fn plan(sale: &Sale, costs: &Costs) -> Plan {
     let from_memory = sale.visitors - winners - refused_by_script;
     let longest_wait = (winners_done - winners / arrivals)
         .min(in_flight * costs.reserve.redis_us / 1e6)
-        .max(refused_by_script * costs.script_refusal_us / 1e6);
+        .max(refused_by_script * costs.reserve.redis_us / 1e6);
     let start = phase(
         "start",
         sale.within,
         sale.visitors,
         (winners + refused_by_script) * costs.reserve.functions_us + from_memory * costs.refusal.functions_us,
-        winners * costs.reserve.redis_us
-            + refused_by_script * costs.script_refusal_us
-            + from_memory * costs.refusal.redis_us,
+        (winners + refused_by_script) * costs.reserve.redis_us + from_memory * costs.refusal.redis_us,
     );
 
     // The writer starts with the first order, so it is never idle until the queue is empty.
@@ -242,7 +217,6 @@ mod tests {
             ticket: cost(200.0, 40.0),
             reserve: cost(100.0, 50.0),
             refusal: cost(60.0, 0.0),
-            script_refusal_us: 25.0,
             status: cost(80.0, 15.0),
             checkout: cost(1_000.0, 100.0),
             callback: cost(1_500.0, 100.0),
@@ -266,6 +240,7 @@ mod tests {
             utilisation: 0.5,
             nginx_per_worker: 10_000.0,
             cdn: false,
+            from: None,
         }
     }
 
@@ -296,7 +271,7 @@ mod tests {
         assert_eq!(plan.turned_away, 38_200.0);
         // 1,800 reservations in flight at 50 µs.
         assert!((plan.longest_wait - 0.09).abs() < 1e-9, "{plan:?}");
-        assert!((plan.phases[1].redis - 0.545).abs() < 1e-9, "{plan:?}");
+        assert!((plan.phases[1].redis - 0.59).abs() < 1e-9, "{plan:?}");
         assert!(!plan.text(&sale, &costs()).contains("NOT REACHED"));
     }
 

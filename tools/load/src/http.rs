@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use http::Method;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -26,8 +26,6 @@ pub struct Call {
     pub authorization: Option<HeaderValue>,
     /// Value of `If-None-Match`; the app may then return `304`.
     pub etag: Option<HeaderValue>,
-    /// Value of `X-Forwarded-For`, for an app that trusts one proxy.
-    pub client_address: Option<HeaderValue>,
     /// JSON, or empty.
     pub body: Bytes,
 }
@@ -85,10 +83,7 @@ impl Client {
     /// Sends the request once. The wait for a free connection has no limit.
     pub async fn send(&self, call: &Call) -> Result<Response, RequestError> {
         let mut request = self.inner.request(call.method.clone(), format!("{}{}", self.base_url, call.path));
-        let forwarded_for = HeaderName::from_static("x-forwarded-for");
-        for (name, value) in
-            [(AUTHORIZATION, &call.authorization), (IF_NONE_MATCH, &call.etag), (forwarded_for, &call.client_address)]
-        {
+        for (name, value) in [(AUTHORIZATION, &call.authorization), (IF_NONE_MATCH, &call.etag)] {
             if let Some(value) = value {
                 request = request.header(name, value);
             }
@@ -111,8 +106,7 @@ impl Client {
 
 impl Call {
     pub fn get(path: impl Into<String>) -> Self {
-        let (authorization, etag, client_address) = (None, None, None);
-        Self { method: Method::GET, path: path.into(), authorization, etag, client_address, body: Bytes::new() }
+        Self { method: Method::GET, path: path.into(), authorization: None, etag: None, body: Bytes::new() }
     }
 
     /// A `POST` with a JSON body; `null` sends no body.
@@ -128,12 +122,6 @@ impl Call {
     /// Sets `Authorization` to a value from [`bearer`].
     pub fn with_authorization(mut self, authorization: &HeaderValue) -> Self {
         self.authorization = Some(authorization.clone());
-        self
-    }
-
-    /// Sets the address that the app takes for the client's if it trusts one proxy.
-    pub fn with_client_address(mut self, address: &HeaderValue) -> Self {
-        self.client_address = Some(address.clone());
         self
     }
 }

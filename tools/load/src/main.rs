@@ -1,16 +1,13 @@
-//! Load generator: `sale` simulates and checks a whole sale, `bench` measures, `plan` computes the capacity for a sale,
-//! `farm` measures what scalpers get of one.
+//! Load generator: `sale` simulates and checks a whole sale, `bench` measures, `plan` computes the capacity for a sale.
 //!
-//! `sale` shares no code with the app, so that a mistake in the app's own types is noticed here. `sale` and `bench` use
-//! the app's HTTP contract; `bench` also pauses the order writer and reads Redis' memory use, if it started the app
-//! itself, and `bench --growth` fills sales with the app's own workflow.
+//! It shares no code with the app, so that a mistake in the app's own types is noticed here, and uses the app's HTTP
+//! contract; `bench` also pauses the order writer, if it started the app itself.
 
 #[cfg(test)]
 mod against_fake_app;
 mod app;
 mod bench;
 mod capacity;
-mod farm;
 mod http;
 mod meter;
 mod plot;
@@ -42,8 +39,7 @@ struct Cli {
 enum Command {
     Sale(Box<simulation::Options>),
     Bench(Box<bench::Options>),
-    Plan(capacity::Options),
-    Farm(farm::Options),
+    Plan(capacity::Sale),
 }
 
 fn main() -> ExitCode {
@@ -59,68 +55,47 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Sale(options) => run_sale(*options),
-        Command::Bench(options) => run_bench(*options),
+        Command::Bench(options) => run_bench(&options),
         Command::Plan(options) => run_plan(&options),
-        Command::Farm(options) => run_farm(&options),
     }
 }
 
 fn run_sale(options: simulation::Options) -> Result<u8> {
     let directory = options.report.clone();
-    let runtime = single_threaded_runtime()?;
-    let report = match options.robots {
-        true => runtime.block_on(simulation::compare(&options))?,
-        false => runtime.block_on(simulation::run(options))?,
-    };
+    let report = single_threaded_runtime()?.block_on(simulation::run(options))?;
     println!("{}", report.text());
     if let Some(directory) = directory {
-        report.write(&directory)?;
+        simulation::page::write(&report, &directory)?;
         println!("The whole report: {} and sale.json", directory.join("sale.html").display());
     }
     Ok(report.verdict.exit_code())
 }
 
-fn run_bench(mut options: bench::Options) -> Result<u8> {
+fn run_bench(options: &bench::Options) -> Result<u8> {
     options.validate()?;
-    let directory = options.report.clone();
     let baseline = options.baseline.as_deref().map(Report::read).transpose()?;
     let spawned_app = if options.target.url.is_none() { Some(SpawnedApp::start(!options.no_build)?) } else { None };
-    if let Some(spawned_app) = &spawned_app {
-        spawned_app.configure(&mut options);
-    }
-    let print_output = |_: &anyhow::Error| {
-        if let Some(spawned_app) = &spawned_app {
-            eprintln!("{}", spawned_app.output());
-        }
+    let (target, floors) = match &spawned_app {
+        Some(app) => (app.target(), Some(app.floors_url())),
+        None => (options.target.resolve()?, options.floors.as_deref()),
     };
-    if let (Some(spawned_app), Some(_)) = (&spawned_app, &options.growth) {
-        let growth = bench::growth::run(&options, spawned_app);
-        let report = single_threaded_runtime()?.block_on(growth).inspect_err(print_output)?;
-        println!("{}", report.text());
-        if let Some(directory) = directory {
-            report.write(&directory)?;
-            println!("The whole report: {} and an SVG for each dimension", directory.join("growth.json").display());
+    let bench = bench::run(options, target, floors, spawned_app.as_ref());
+    let report = single_threaded_runtime()?.block_on(bench).inspect_err(|_| {
+        if let Some(app) = &spawned_app {
+            eprintln!("{}", app.output());
         }
-        return Ok(report.exit_code());
-    }
-    let report =
-        single_threaded_runtime()?.block_on(bench::run(options, spawned_app.as_ref())).inspect_err(print_output)?;
+    })?;
     println!("{}", report.text(baseline.as_ref()));
-    if let Some(directory) = directory {
-        report.write(&directory)?;
-        println!("The whole report: {} and bench.svg", directory.join("bench.json").display());
+    if let Some(directory) = &options.report {
+        report.write(directory)?;
+        println!("The whole report: {} and pictures", directory.join("bench.json").display());
     }
     Ok(report.exit_code())
 }
 
-fn run_plan(options: &capacity::Options) -> Result<u8> {
-    let (sale, costs) = (options.sale()?, Costs::read(options.from.as_deref())?);
-    println!("{}", capacity::plan(&sale, &costs).text(&sale, &costs));
-    Ok(0)
-}
-
-fn run_farm(options: &farm::Options) -> Result<u8> {
-    println!("{}", single_threaded_runtime()?.block_on(farm::run(options))?);
+fn run_plan(sale: &capacity::Sale) -> Result<u8> {
+    let costs = Costs::read(sale.from.as_deref())?;
+    println!("{}", capacity::plan(sale, &costs).text(sale, &costs));
     Ok(0)
 }
 

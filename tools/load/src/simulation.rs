@@ -3,7 +3,6 @@
 //! A *visit* is one planned reservation with its own ticket. A *winner* is a buyer with an accepted order.
 
 pub mod buyers;
-pub mod compare;
 pub mod context;
 pub mod finish;
 pub mod gate;
@@ -19,7 +18,6 @@ pub mod progress;
 pub mod reconcile;
 pub mod report;
 pub mod reserve;
-pub mod robots;
 pub mod run;
 pub mod samples;
 pub mod setup;
@@ -27,6 +25,5 @@ pub mod status_poller;
 pub mod verdict;
 pub mod visits;
 
-pub use compare::compare;
 pub use options::Options;
 pub use run::run;

@@ -9,9 +9,12 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, Tab
 
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-pub fn new(header: &[&str]) -> Table {
+pub fn new(header: &[impl ToString]) -> Table {
     let mut table = Table::new();
-    table.load_style(STYLE).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    table
+        .load_style(STYLE)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(header.iter().map(ToString::to_string));
     table
 }
 

@@ -1,7 +1,7 @@
 //! Resolves which app is tested and with which secrets.
 //!
 //! Flags take precedence over the environment (`SPIN_VARIABLE_…`, as the app reads them), and the environment over the
-//! env file.
+//! env file. Buyers sign in with a token of the app's HS256 key, or without one at the sandbox, which is slower.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -38,23 +38,6 @@ pub struct TargetOptions {
     /// Cron token; without one, the app must be swept by other means [default: from the env file]
     #[arg(long, env = "STAMPEDE_CRON_TOKEN", hide_env_values = true)]
     pub cron_token: Option<String>,
-
-    /// HS256 key to sign buyers in with; without one, they sign in at the sandbox, which is slower
-    /// [default: from the env file]
-    #[arg(long)]
-    pub jwt_key: Option<String>,
-
-    /// Issuer of the tokens [default: from the env file, else stampede]
-    #[arg(long)]
-    pub jwt_issuer: Option<String>,
-
-    /// Audience of the tokens [default: from the env file, else stampede]
-    #[arg(long)]
-    pub jwt_audience: Option<String>,
-
-    /// The secret of the payment provider, for an app that the benchmark started itself.
-    #[arg(skip)]
-    pub webhook_secret: Option<String>,
 }
 
 /// The app under test, with the secrets to act as operator, cron and sign-in.
@@ -68,10 +51,12 @@ pub struct Target {
     pub cron_token: Option<String>,
     /// How to sign tokens locally; `None` if buyers sign in at the sandbox.
     pub jwt: Option<JwtSettings>,
+    /// The secret of the payment provider, of an app that the benchmark started itself.
+    pub webhook_secret: Option<String>,
 }
 
 /// Parameters of an HS256 token.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct JwtSettings {
     /// The shared key, as in the app's variable.
     pub key: String,
@@ -85,33 +70,29 @@ impl TargetOptions {
         // A missing file has no values; a line that is no `NAME=value` is skipped.
         let file: BTreeMap<_, _> =
             dotenvy::from_path_iter(&self.env_file).into_iter().flatten().filter_map(Result::ok).collect();
-        let lookup = |flag: &Option<String>, name: &str| {
-            flag.clone()
-                .or_else(|| std::env::var(format!("SPIN_VARIABLE_{name}")).ok())
-                .or_else(|| file.get(&format!("SPIN_VARIABLE_{name}")).cloned())
-                .filter(|value| !value.is_empty())
+        let lookup = |name: &str| {
+            let variable = format!("SPIN_VARIABLE_{name}");
+            std::env::var(&variable).ok().or_else(|| file.get(&variable).cloned()).filter(|value| !value.is_empty())
         };
-        let admin_token = lookup(&self.admin_token, "ADMIN_TOKEN").with_context(|| {
+        let admin_token = self.admin_token.clone().or_else(|| lookup("ADMIN_TOKEN")).with_context(|| {
             format!(
                 "no admin token: {} has none. Start the app with scripts/up, point --env-file to its \
                  secrets, or pass --admin-token",
                 self.env_file.display()
             )
         })?;
-        let algorithm = lookup(&None, "JWT_ALGORITHM").unwrap_or_else(|| "HS256".to_owned());
-        let jwt =
-            lookup(&self.jwt_key, "JWT_KEY").filter(|_| self.jwt_key.is_some() || algorithm == "HS256").map(|key| {
-                JwtSettings {
-                    key,
-                    issuer: lookup(&self.jwt_issuer, "JWT_ISSUER").unwrap_or_else(|| APP_NAME.to_owned()),
-                    audience: lookup(&self.jwt_audience, "JWT_AUDIENCE").unwrap_or_else(|| APP_NAME.to_owned()),
-                }
-            });
+        let signs_with_key = lookup("JWT_ALGORITHM").is_none_or(|algorithm| algorithm == "HS256");
+        let jwt = lookup("JWT_KEY").filter(|_| signs_with_key).map(|key| JwtSettings {
+            key,
+            issuer: lookup("JWT_ISSUER").unwrap_or_else(|| APP_NAME.to_owned()),
+            audience: lookup("JWT_AUDIENCE").unwrap_or_else(|| APP_NAME.to_owned()),
+        });
         Ok(Target {
             url: self.url.as_deref().unwrap_or(DEFAULT_URL).trim_end_matches('/').to_owned(),
             admin_token,
-            cron_token: lookup(&self.cron_token, "CRON_TOKEN"),
+            cron_token: self.cron_token.clone().or_else(|| lookup("CRON_TOKEN")),
             jwt,
+            webhook_secret: None,
         })
     }
 }

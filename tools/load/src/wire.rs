@@ -1,11 +1,10 @@
-//! Response bodies of the app, with the fields that are used here.
-//!
-//! Unknown fields are ignored.
+//! Bodies of the HTTP contract, responses with the fields that are used here.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::serde::rfc3339;
 
@@ -102,6 +101,12 @@ pub struct SkuStock {
     pub sold: i64,
 }
 
+/// One of `GET …/dead-letters`.
+#[derive(Debug, Deserialize)]
+pub struct DeadLetter {
+    pub order_no: String,
+}
+
 /// `GET …/audit`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Audit {
@@ -127,4 +132,10 @@ pub struct LedgerStock {
     pub counted: i64,
     /// The highest number of live units of one user.
     pub most_per_user: i64,
+}
+
+/// The body of a checkout.
+pub fn checkout_body() -> Value {
+    json!({"address": {"name": "Ada Lovelace", "line1": "12 St James's Square", "city": "London",
+                       "postal_code": "SW1Y 4JH", "country": "GB"}})
 }

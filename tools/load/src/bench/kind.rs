@@ -12,32 +12,25 @@ pub enum Kind {
     Body,
     /// Floor: reads the body, and sends one `PING` to Redis.
     Ping,
-    /// `Ping` at half of the rate that it reached.
-    PingHalf,
-    /// `Ping` with the script of a reservation that is refused as sold out in place of `PING`.
-    ScriptSoldOut,
-    /// `Ping` with the script of a reservation that is accepted in place of `PING`; the order writer takes the orders.
-    ScriptReserve,
     Activity,
     Gate,
     Ticket,
     /// A reservation that is accepted.
     Reserve,
-    /// Accepted reservations at half of the rate that `Reserve` reached.
-    ReserveHalf,
     /// A reservation with a ticket that has made its order.
     ReserveAgain,
     /// A reservation that is refused as sold out, from the instance's memory.
     SoldOut,
     /// Order status, with the ticket.
     Status,
-    /// `Status` at half of the rate that it reached.
-    StatusHalf,
     MyOrders,
     Checkout,
     /// A payment callback, with a signature.
     Callback,
     Cancel,
+    Stats,
+    Audit,
+    Sweep,
 }
 
 /// What docs/performance.md asks of a route.
@@ -48,8 +41,6 @@ pub enum Goal {
     Ratio(f64),
     /// At least so many requests per second, 99 % of them answered within so many milliseconds.
     Rate { per_second: f64, p99_ms: f64 },
-    /// The 99th percentile is at most so many times the median.
-    Tail(f64),
 }
 
 impl Kind {
@@ -58,22 +49,20 @@ impl Kind {
             Self::Hello => "floor: hello world",
             Self::Body => "floor: body",
             Self::Ping => "floor: body, PING",
-            Self::PingHalf => "floor: PING, half load",
-            Self::ScriptSoldOut => "floor: script, sold out",
-            Self::ScriptReserve => "floor: script, reserve",
             Self::Activity => "activity info",
             Self::Gate => "gate.json",
             Self::Ticket => "ticket",
             Self::Reserve => "reserve",
-            Self::ReserveHalf => "reserve, half load",
             Self::ReserveAgain => "reserve, again",
             Self::SoldOut => "reserve, sold out",
             Self::Status => "order status",
-            Self::StatusHalf => "order status, half load",
             Self::MyOrders => "my orders",
             Self::Checkout => "checkout",
             Self::Callback => "payment callback",
             Self::Cancel => "cancel",
+            Self::Stats => "stats",
+            Self::Audit => "audit",
+            Self::Sweep => "sweep",
         }
     }
 
@@ -82,8 +71,7 @@ impl Kind {
         match self {
             Self::Hello => Some("/hello"),
             Self::Body => Some("/body"),
-            Self::Ping | Self::PingHalf => Some("/ping"),
-            Self::ScriptSoldOut | Self::ScriptReserve => Some("/script"),
+            Self::Ping => Some("/ping"),
             _ => None,
         }
     }
@@ -91,16 +79,16 @@ impl Kind {
     /// The floor that it is compared with.
     pub fn floor(self) -> Option<Self> {
         match self {
-            Self::Hello | Self::Body | Self::Ping | Self::PingHalf | Self::ReserveHalf | Self::StatusHalf => None,
+            Self::Hello | Self::Body | Self::Ping => None,
             Self::Activity | Self::Gate => Some(Self::Hello),
             Self::SoldOut => Some(Self::Body),
             _ => Some(Self::Ping),
         }
     }
 
-    /// Whether the order writer has to write its orders.
-    pub fn makes_orders(self) -> bool {
-        matches!(self, Self::ScriptReserve | Self::Reserve | Self::ReserveHalf)
+    /// Whether operators or cron jobs ask for it, one request after the other.
+    pub fn is_operators(self) -> bool {
+        matches!(self, Self::Stats | Self::Audit | Self::Sweep)
     }
 
     /// The goal at `connections`, on a PostgreSQL ledger or on SQLite.
@@ -112,7 +100,6 @@ impl Kind {
             Self::Reserve => Some(Goal::Ratio(0.7)),
             Self::ReserveAgain => Some(Goal::Ratio(0.85)),
             Self::SoldOut | Self::Status => Some(Goal::Ratio(0.95)),
-            Self::ReserveHalf | Self::StatusHalf => Some(Goal::Tail(5.0)),
             Self::Checkout | Self::Callback if connections == 64 => Some(Goal::Rate { per_second, p99_ms }),
             _ => None,
         }

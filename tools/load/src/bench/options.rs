@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
-use super::growth::Dimension;
+use super::dimension::Dimension;
 use crate::target::TargetOptions;
 
 /// Measures an app: requests per second of each route, as a ratio to a function that does only what the route cannot
@@ -34,7 +34,7 @@ pub struct Options {
     #[arg(long, default_value_t = 1.0)]
     pub seconds: f64,
 
-    /// Rounds; the table shows medians
+    /// Interleaved rounds; the table shows medians, and their range as the noise
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
 
@@ -42,35 +42,24 @@ pub struct Options {
     #[arg(long, default_value_t = 10_000)]
     pub reserves: u32,
 
-    /// Without --url: also measure a long sale (memory per order, 100,000 orders in one sale, sweeping)
-    #[arg(long)]
-    pub endurance: bool,
-
-    /// Without --url: measure instead how the cost of requests changes as these grow [default: all of them]
+    /// Without --url: measure instead how the ratios change as these grow [default: all of them]
     #[arg(long, value_enum, value_name = "DIMENSION", num_args = 0..)]
     pub growth: Option<Vec<Dimension>>,
 
-    /// With --growth: the route to use as hello world
-    #[arg(long, default_value = "/healthz")]
-    pub hello_path: String,
-
     /// With --growth: orders in the largest sale
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 100_000)]
     pub growth_orders: usize,
-
-    /// With --growth: the highest number of open activities
-    #[arg(long, default_value_t = 1_000)]
-    pub growth_activities: usize,
 
     /// Without --url: run the existing build, build nothing
     #[arg(long)]
     pub no_build: bool,
 
-    /// Directory for `bench.json` and `bench.svg`, or for `growth.json` and an SVG for each dimension
+    /// Directory for `bench.json` and `bench.svg`, or with --growth an SVG for each dimension
     #[arg(long)]
     pub report: Option<PathBuf>,
 
-    /// The `bench.json` of an earlier run: the tables show the new figures relative to it
+    /// The `bench.json` of an earlier run: the tables show the new ratios relative to it, and which differ by more than
+    /// the noise
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
 }
@@ -79,9 +68,8 @@ impl Options {
     /// Rejects flags that leave nothing to measure.
     pub fn validate(&self) -> Result<()> {
         ensure!(self.seconds > 0.0 && self.rounds > 0, "--seconds and --rounds must be above 0");
-        ensure!(self.reserves >= u32::from(self.most_connections()), "--reserves must be at least --connections");
+        ensure!(self.reserves > u32::from(self.most_connections()), "--reserves must be more than --connections");
         ensure!(self.growth.is_none() || self.target.url.is_none(), "--growth starts its own app: leave out --url");
-        ensure!(self.hello_path.starts_with('/'), "--hello-path must begin with /");
         Ok(())
     }
 

@@ -1,124 +1,145 @@
-//! Runs the rounds: the floor of each route before and after it, under the same conditions.
+//! Measures a table: in interleaved rounds each route once, with its floor before and after it.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use http::header::HeaderValue;
 use http::{Method, Uri};
-use indicatif::ProgressBar;
 
-use super::drain::{self, Drain};
+use super::context::Bench;
 use super::kind::Kind;
-use super::options::Options;
-use super::payments::{callback_requests, cancel_requests, checkout_requests};
-use super::prepare::{self, OpenActivity, Ticket};
-use super::request_source::PreparedRequest;
+use super::requests;
 use super::results::Results;
-use super::script_floor::script_requests;
-use super::server::Server;
-use super::spawned_app::{CpuTimes, SpawnedApp};
+use super::sale::Sale;
+use super::server::PreparedRequest;
+use super::spawned_app::CpuTimes;
 use super::workload::{Measurement, Workload, run_workload};
-use crate::app::App;
+use crate::http::bearer;
 
 /// Orders to poll the status of, per round.
 const STATUS_ORDERS: usize = 1000;
 /// Orders to pay, and as many to cancel, per round, at most.
 const PAYMENTS: usize = 2000;
-/// Buyers of the script that is refused: many, so that none meets a rate limit.
-const REFUSED_BUYERS: usize = 1000;
 /// How much longer than `--seconds` requests may take that are sent once.
 const ONCE_TIME: f64 = 3.0;
+/// Seconds per measurement and reservations of the round that warms up, at most.
+const WARM_UP: (f64, usize) = (0.3, 2_000);
+/// The sweeper confirms orders that are older than 3 s.
+const SETTLED_AFTER: Duration = Duration::from_secs(4);
+/// Longest time until sweeps have nothing left to do.
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub struct Bench<'a> {
-    pub options: Options,
-    pub spawned_app: Option<&'a SpawnedApp>,
-    /// Client for requests that are not measured.
-    pub app: App,
-    /// Server for requests that are measured.
-    pub server: Server,
-    /// The floors; `None` if there are none to compare with.
-    pub floors: Option<Server>,
-    /// An activity with stock for all reservations.
-    pub in_stock: OpenActivity,
-    pub sold_out: OpenActivity,
-    /// `Bearer <JWT>` of each user.
-    pub user_tokens: Vec<HeaderValue>,
-    pub sold_out_requests: Vec<PreparedRequest>,
+/// Warms up, and measures all routes over `connections` connections.
+pub async fn measure(bench: &Bench<'_>, sale: &Sale, connections: u16) -> Result<Results> {
+    let (seconds, reserves) = (bench.options.seconds, sale.buyers.len());
+    let mut results = Results::default();
+    let warm_up = (seconds.min(WARM_UP.0), reserves.min(WARM_UP.1));
+    Round::new(bench, sale, connections, warm_up, &mut Results::default()).run().await?;
+    for _ in 0..bench.options.rounds {
+        Round::new(bench, sale, connections, (seconds, reserves), &mut results).run().await?;
+        bench.bar.inc(1);
+    }
+    Ok(results)
 }
 
 /// One round: each route once.
 struct Round<'a> {
     bench: &'a Bench<'a>,
+    sale: &'a Sale,
     connections: u16,
     /// Seconds per measurement.
     seconds: f64,
     /// Reservations, at most.
     reserves: usize,
     results: &'a mut Results,
-    bar: &'a ProgressBar,
-    /// The floor that was measured last, and its rate. It serves as the one before the next route.
-    last_floor: Option<(Kind, f64)>,
+    /// The floor that was measured last, its connections, and its rate. It serves as the one before the next route.
+    last_floor: Option<(Kind, u16, f64)>,
 }
 
-impl Round<'_> {
+impl<'a> Round<'a> {
+    fn new(
+        bench: &'a Bench<'a>,
+        sale: &'a Sale,
+        connections: u16,
+        (seconds, reserves): (f64, usize),
+        results: &'a mut Results,
+    ) -> Self {
+        Self { bench, sale, connections, seconds, reserves, results, last_floor: None }
+    }
+
     async fn run(mut self) -> Result<()> {
-        let bench = self.bench;
-        let (server, in_stock) = (&bench.server, &bench.in_stock);
+        let (server, in_stock) = (&self.bench.server, &self.sale.in_stock);
         for (kind, path) in
             [(Kind::Activity, in_stock.activity.path("")), (Kind::Gate, in_stock.activity.path("/gate.json"))]
         {
             let request = server.request(Method::GET, &path, None, Bytes::new())?;
             self.compare(kind, self.repeating(vec![request], 200)).await?;
         }
-        self.compare(Kind::SoldOut, self.repeating(bench.sold_out_requests.clone(), 409)).await?;
+        self.compare(Kind::SoldOut, self.repeating(self.sale.refused.clone(), 409)).await?;
 
-        let users = &bench.user_tokens[..self.reserves];
-        let requests = prepare::ticket_requests(server, in_stock, users)?;
+        let users = &self.sale.buyers[..self.reserves];
+        let requests = requests::tickets(server, in_stock, users)?;
         let measurement = self.compare(Kind::Ticket, self.once(requests, 201)).await?;
-        let tickets = prepare::issued_tickets(&measurement)?;
+        let tickets = requests::issued_tickets(&measurement)?;
         ensure!(!tickets.is_empty(), "no ticket was issued: {:?}", self.results.unexpected);
 
-        let reservations = prepare::reservation_requests(server, in_stock, &tickets)?;
+        let reservations = requests::reservations(server, in_stock, &tickets)?;
         let reserved = self.compare(Kind::Reserve, self.once(reservations, 202)).await?;
-        let orders = prepare::accepted_orders(&tickets, &reserved)?;
+        let orders = requests::accepted_orders(&tickets, &reserved)?;
         ensure!(!orders.is_empty(), "no reservation was accepted: {:?}", self.results.unexpected);
-        let used: Vec<Ticket> = orders.iter().map(|order| order.ticket.clone()).collect();
-        let again = prepare::reservation_requests(server, in_stock, &used)?;
+        let again = requests::reservations(server, in_stock, orders.iter().map(|order| &order.ticket))?;
         self.compare(Kind::ReserveAgain, self.repeating(again, 202)).await?;
 
-        let polls = prepare::status_requests(server, &orders[..orders.len().min(STATUS_ORDERS)])?;
-        let polled = self.compare(Kind::Status, self.repeating(polls.clone(), 200)).await?;
+        let polls = requests::polls(server, &orders[..orders.len().min(STATUS_ORDERS)])?;
+        self.compare(Kind::Status, self.repeating(polls, 200)).await?;
         let list = |user| server.request(Method::GET, "/api/orders", Some(user), Bytes::new());
         let lists = users.iter().map(list).collect::<Result<Vec<_>>>()?;
         self.compare(Kind::MyOrders, self.repeating(lists, 200)).await?;
 
-        if bench.floors.is_some() {
-            let refused = script_requests(server, &bench.sold_out, REFUSED_BUYERS.min(self.reserves)).await?;
-            self.compare(Kind::ScriptSoldOut, self.repeating(refused, 200)).await?;
-            let accepted = script_requests(server, in_stock, self.reserves).await?;
-            self.compare(Kind::ScriptReserve, self.once(accepted, 200)).await?;
-        }
-
-        if let Some(secret) = &bench.options.target.webhook_secret {
+        if let Some(secret) = &self.bench.target.webhook_secret {
             let (pay, cancel) = orders.split_at(orders.len() / 2);
             let (pay, cancel) = (&pay[..pay.len().min(PAYMENTS)], &cancel[..cancel.len().min(PAYMENTS)]);
-            let requests = checkout_requests(server, pay, &bench.user_tokens)?;
+            let requests = requests::checkouts(server, pay, &self.sale.buyers)?;
             let checked_out = self.compare(Kind::Checkout, self.once(requests, 200)).await?;
-            let requests = callback_requests(server, secret, pay, &checked_out.bodies)?;
+            let requests = requests::callbacks(server, secret, pay, &checked_out.bodies)?;
             self.compare(Kind::Callback, self.once(requests, 204)).await?;
-            let requests = cancel_requests(server, cancel, &bench.user_tokens)?;
+            let requests = requests::cancellations(server, cancel, &self.sale.buyers)?;
             self.compare(Kind::Cancel, self.once(requests, 200)).await?;
         }
-
-        if let Some(rate) = self.measure_floor(Some(Kind::Ping)).await? {
-            self.at_half_rate(Kind::PingHalf, vec![self.floor_request(Kind::PingHalf)?], 200, rate).await?;
+        if self.bench.options.growth.is_some() {
+            self.operate().await?;
         }
-        self.at_half_rate(Kind::StatusHalf, polls, 200, polled.per_second()).await?;
-        let tickets = prepare::fetch_tickets(server, self.connections, in_stock, users).await?;
-        let reservations = prepare::reservation_requests(server, in_stock, &tickets)?;
-        self.at_half_rate(Kind::ReserveHalf, reservations, 202, reserved.per_second()).await
+        Ok(())
+    }
+
+    /// Measures what operators and cron jobs ask for, after everything was swept.
+    async fn operate(&mut self) -> Result<()> {
+        self.sweep_until_idle().await?;
+        let (target, activity) = (&self.bench.target, &self.sale.in_stock.activity);
+        let admin = bearer(&target.admin_token)?;
+        let cron = bearer(target.cron_token.as_deref().context("a cron token")?)?;
+        for (kind, method, path, token) in [
+            (Kind::Stats, Method::GET, activity.admin_path("/stats"), &admin),
+            (Kind::Audit, Method::GET, activity.admin_path("/audit"), &admin),
+            (Kind::Sweep, Method::POST, "/api/tasks/sweep".to_owned(), &cron),
+        ] {
+            let request = self.bench.server.request(method, &path, Some(token), Bytes::new())?;
+            self.compare(kind, self.repeating(vec![request], 200)).await?;
+        }
+        Ok(())
+    }
+
+    /// Sweeps until Redis has confirmed every order: cron would have done so while they were written.
+    async fn sweep_until_idle(&self) -> Result<()> {
+        tokio::time::sleep(SETTLED_AFTER).await;
+        let deadline = Instant::now() + SWEEP_TIMEOUT;
+        while Instant::now() < deadline {
+            let report = self.bench.app.sweep_report().await.context("a sweep failed")?;
+            if report["remaining"]["unsettled"] == 0 {
+                return Ok(());
+            }
+        }
+        bail!("orders wait to be confirmed after {} s of sweeps", SWEEP_TIMEOUT.as_secs())
     }
 
     fn repeating(&self, requests: Vec<PreparedRequest>, expected_status: u16) -> Workload {
@@ -126,19 +147,21 @@ impl Round<'_> {
     }
 
     fn once(&self, requests: Vec<PreparedRequest>, expected_status: u16) -> Workload {
-        let time_limit = Some(Duration::from_secs_f64(self.seconds * ONCE_TIME));
-        Workload { time_limit, ..Workload::once(requests, expected_status) }
+        let mut workload = Workload::once(requests, expected_status);
+        workload.time_limit = Some(Duration::from_secs_f64(self.seconds * ONCE_TIME));
+        workload
     }
 
     /// Measures `kind` with its floor before and after it, and records the ratio to the mean of the two.
     async fn compare(&mut self, kind: Kind, workload: Workload) -> Result<Measurement> {
+        let connections = if kind.is_operators() { 1 } else { self.connections };
         let before = match (self.last_floor, kind.floor()) {
-            (Some((last, rate)), Some(floor)) if last == floor => Some(rate),
-            (_, floor) => self.measure_floor(floor).await?,
+            (Some((last, over, rate)), Some(floor)) if (last, over) == (floor, connections) => Some(rate),
+            (_, floor) => self.measure_floor(floor, connections).await?,
         };
-        let measurement = self.measure(kind, workload).await?;
-        let after = self.measure_floor(kind.floor()).await?;
-        self.last_floor = kind.floor().zip(after);
+        let measurement = self.measure(kind, connections, workload).await?;
+        let after = self.measure_floor(kind.floor(), connections).await?;
+        self.last_floor = kind.floor().zip(after).map(|(floor, rate)| (floor, connections, rate));
         if let (Some(before), Some(after)) = (before, after) {
             self.results.add_ratio(kind, measurement.per_second() / ((before + after) / 2.0));
         }
@@ -146,10 +169,10 @@ impl Round<'_> {
     }
 
     /// The rate of `floor`; `None` if there is none to measure.
-    async fn measure_floor(&mut self, floor: Option<Kind>) -> Result<Option<f64>> {
+    async fn measure_floor(&mut self, floor: Option<Kind>, connections: u16) -> Result<Option<f64>> {
         let (Some(kind), Some(_)) = (floor, &self.bench.floors) else { return Ok(None) };
         let workload = self.repeating(vec![self.floor_request(kind)?], 200);
-        Ok(Some(self.measure(kind, workload).await?.per_second()))
+        Ok(Some(self.measure(kind, connections, workload).await?.per_second()))
     }
 
     fn floor_request(&self, kind: Kind) -> Result<PreparedRequest> {
@@ -157,50 +180,22 @@ impl Round<'_> {
         if kind == Kind::Hello {
             return self.bench.server.request(Method::GET, path, None, Bytes::new());
         }
-        let mut reservation = self.bench.sold_out_requests[0].clone();
+        let mut reservation = self.sale.refused[0].clone();
         *reservation.uri_mut() = Uri::from_static(path);
         Ok(reservation)
     }
 
-    /// Sends requests at half of `full_rate`.
-    async fn at_half_rate(
-        &mut self,
-        kind: Kind,
-        requests: Vec<PreparedRequest>,
-        expected_status: u16,
-        full_rate: f64,
-    ) -> Result<()> {
-        let rate = Some(full_rate / 2.0);
-        let workload = match kind.makes_orders() {
-            true => self.once(requests, expected_status),
-            false => self.repeating(requests, expected_status),
-        };
-        let time_limit = Some(Duration::from_secs_f64(self.seconds));
-        self.measure(kind, Workload { rate, time_limit, ..workload }).await?;
-        Ok(())
-    }
-
     /// Measures `kind` and waits until the order writer is done: its work would disturb the next measurement.
-    async fn measure(&mut self, kind: Kind, workload: Workload) -> Result<Measurement> {
+    async fn measure(&mut self, kind: Kind, connections: u16, workload: Workload) -> Result<Measurement> {
         let bench = self.bench;
-        self.bar.set_message(kind.name());
+        bench.bar.set_message(kind.name());
         let server = bench.floors.as_ref().filter(|_| kind.floor_path().is_some()).unwrap_or(&bench.server);
         let cpu_times = || bench.spawned_app.and_then(|app| app.cpu_times(kind.floor_path().is_some()));
         let before = cpu_times();
-        let mut measurement = run_workload(server, self.connections, workload).await?;
+        let measurement = run_workload(server, connections, workload).await?;
         let mut after = cpu_times();
-        if matches!(kind, Kind::ScriptReserve | Kind::ScriptSoldOut) {
-            let word: &[u8] = if kind == Kind::ScriptReserve { b"queued" } else { b"sold_out" };
-            let others = measurement.bodies.iter().filter(|(_, body)| !body.starts_with(word)).count() as u64;
-            if others > 0 {
-                measurement.unexpected.insert("the script decided otherwise".to_owned(), others);
-            }
-        }
-        if kind.makes_orders() && measurement.succeeded > 0 {
-            let drain = bench.wait_for_writer(&measurement).await?;
-            if kind == Kind::Reserve {
-                self.results.drains.push(drain);
-            }
+        if kind == Kind::Reserve {
+            bench.wait_until_drained(&self.sale.in_stock).await?;
             // The writer's work for these orders counts, also in Redis; the engine's for the polls meanwhile does not.
             after = after.zip(cpu_times()).map(|(after, drained)| CpuTimes {
                 machine: after.machine,
@@ -210,45 +205,5 @@ impl Round<'_> {
         }
         self.results.add(kind, &measurement, before.zip(after));
         Ok(measurement)
-    }
-}
-
-impl Bench<'_> {
-    /// Runs one round: each route once, with its floor before and after it.
-    pub async fn run_round(
-        &self,
-        connections: u16,
-        (seconds, reserves): (f64, usize),
-        results: &mut Results,
-        bar: &ProgressBar,
-    ) -> Result<()> {
-        Round { bench: self, connections, seconds, reserves, results, bar, last_floor: None }.run().await
-    }
-
-    /// Pauses the order writer while reservations fill the queue, and measures how fast the writer drains it. Adds
-    /// unexpected responses to `unexpected`.
-    pub async fn measure_drain_after_pause(
-        &self,
-        spawned_app: &SpawnedApp,
-        unexpected: &mut BTreeMap<String, u64>,
-    ) -> Result<Option<Drain>> {
-        let connections = self.options.most_connections();
-        let tickets = prepare::fetch_tickets(&self.server, connections, &self.in_stock, &self.user_tokens).await?;
-        let requests = prepare::reservation_requests(&self.server, &self.in_stock, &tickets)?;
-        spawned_app.pause_writer(true)?;
-        let reservations = run_workload(&self.server, connections, Workload::once(requests, 202)).await;
-        spawned_app.pause_writer(false)?;
-        let reservations = reservations?;
-        for (what, count) in &reservations.unexpected {
-            *unexpected.entry(format!("reserve, writer paused: {what}")).or_default() += count;
-        }
-        match reservations.succeeded {
-            0 => Ok(None),
-            _ => Ok(Some(self.wait_for_writer(&reservations).await?)),
-        }
-    }
-
-    async fn wait_for_writer(&self, reservations: &Measurement) -> Result<Drain> {
-        drain::wait_until_drained(&self.app, &self.in_stock.activity, reservations).await
     }
 }

@@ -14,6 +14,8 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+pub type PreparedRequest = Request<Full<Bytes>>;
+
 /// Addresses of the measured app processes.
 #[derive(Debug, Clone)]
 pub struct Server {
@@ -64,7 +66,7 @@ impl Server {
         path: &str,
         authorization: Option<&HeaderValue>,
         body: Bytes,
-    ) -> Result<Request<Full<Bytes>>> {
+    ) -> Result<PreparedRequest> {
         let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
         if let Some(value) = authorization {
             request = request.header(AUTHORIZATION, value);

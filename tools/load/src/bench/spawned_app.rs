@@ -11,7 +11,7 @@ use dev::test_stack::TestStack;
 use dev::{build, ports, root};
 use nix::sys::signal::Signal;
 
-use super::options::Options;
+use crate::target::{JwtSettings, Target};
 
 /// The manifest of the floors, relative to the project's directory.
 const FLOORS_MANIFEST: &str = "tools/floors/spin.toml";
@@ -54,19 +54,22 @@ impl SpawnedApp {
         Ok(Self { floors, app })
     }
 
-    /// Sets the URLs and the secrets of this app in `options`.
-    pub fn configure(&self, options: &mut Options) {
-        options.floors = Some(self.floors.url().to_owned());
-        let target = &mut options.target;
+    /// The app with its secrets.
+    pub fn target(&self) -> Target {
         let variables = &self.app.app.settings().variables;
-        let get = |name| Some(variables.get(name).to_owned());
-        target.url = Some(self.app.app.url().to_owned());
-        target.admin_token = get("admin_token");
-        target.cron_token = get("cron_token");
-        target.jwt_key = get("jwt_key");
-        target.jwt_issuer = get("jwt_issuer");
-        target.jwt_audience = get("jwt_audience");
-        target.webhook_secret = get("webhook_secrets");
+        let get = |name| variables.get(name).to_owned();
+        Target {
+            url: self.app.app.url().to_owned(),
+            admin_token: get("admin_token"),
+            cron_token: Some(get("cron_token")),
+            jwt: Some(JwtSettings { key: get("jwt_key"), issuer: get("jwt_issuer"), audience: get("jwt_audience") }),
+            webhook_secret: Some(get("webhook_secrets")),
+        }
+    }
+
+    /// URL of the floors.
+    pub fn floors_url(&self) -> &str {
+        self.floors.url()
     }
 
     /// Processor time of the app, or of the `floors`, of Redis, and of all; `None` where the system does not show it.
@@ -90,11 +93,6 @@ impl SpawnedApp {
         self.app.app.signal_trigger("redis", if paused { Signal::SIGSTOP } else { Signal::SIGCONT })
     }
 
-    /// Memory that the app's Redis uses, in bytes.
-    pub fn redis_memory(&self) -> Result<u64> {
-        self.app.redis.used_memory()
-    }
-
     /// Starts another app process with the same stores. With SQLite it shares all files; with PostgreSQL it has its own
     /// key-value store, as on another machine.
     pub fn start_another_process(&self, number: usize) -> Result<App> {
@@ -107,11 +105,6 @@ impl SpawnedApp {
         let mut app = App::start(Settings { directory, listen, ..settings })?;
         app.wait_until_ready()?;
         Ok(app)
-    }
-
-    /// URL of the app's Redis.
-    pub fn redis_url(&self) -> String {
-        self.app.redis.url()
     }
 
     /// Whether the ledger is PostgreSQL.

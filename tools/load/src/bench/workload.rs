@@ -1,4 +1,4 @@
-//! Sends requests over a fixed number of connections: each its next one after the last response, or at a fixed rate.
+//! Sends requests over a fixed number of connections, each its next one after the last response.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use tokio::task::JoinSet;
 
-use super::pace::Pace;
-use super::request_source::{PreparedRequest, RequestSource};
-use super::server::Server;
+use super::server::{PreparedRequest, Server};
 use crate::meter;
 
 /// Bodies to keep of requests that repeat.
@@ -23,26 +21,25 @@ const KEPT_BODIES: usize = 100;
 
 /// The requests of one measurement and the response that they must get.
 pub struct Workload {
-    pub requests: RequestSource,
-    pub expected_status: u16,
+    /// Each with its index.
+    requests: Box<dyn Iterator<Item = (usize, PreparedRequest)> + Send>,
+    expected_status: u16,
     /// When to stop, if there are requests left.
     pub time_limit: Option<Duration>,
-    /// Requests per second, sent when they are due; `None`: each connection sends its next one after the last response.
-    pub rate: Option<f64>,
-    pub keep_bodies: usize,
+    keep_bodies: usize,
 }
 
 impl Workload {
     /// Sends each request once.
     pub fn once(requests: Vec<PreparedRequest>, expected_status: u16) -> Self {
         let keep_bodies = requests.len();
-        Self { requests: RequestSource::once(requests), expected_status, time_limit: None, rate: None, keep_bodies }
+        Self { requests: Box::new(requests.into_iter().enumerate()), expected_status, time_limit: None, keep_bodies }
     }
 
     /// Repeats the requests for `duration`.
     pub fn repeating(requests: Vec<PreparedRequest>, expected_status: u16, duration: Duration) -> Self {
-        let requests = RequestSource::repeating(requests);
-        Self { requests, expected_status, time_limit: Some(duration), rate: None, keep_bodies: KEPT_BODIES }
+        let requests = Box::new((0..requests.len()).cycle().map(move |at| (at, requests[at].clone())));
+        Self { requests, expected_status, time_limit: Some(duration), keep_bodies: KEPT_BODIES }
     }
 }
 
@@ -52,7 +49,7 @@ pub struct Measurement {
     pub succeeded: u64,
     /// Time from the first request to the last response.
     pub elapsed: Duration,
-    /// Latencies in microseconds, with a fixed rate from when the request was due.
+    /// Latencies in microseconds.
     pub latency: Histogram<u64>,
     /// All other responses and errors, with their number, by description.
     pub unexpected: BTreeMap<String, u64>,
@@ -60,7 +57,6 @@ pub struct Measurement {
     pub bodies: Vec<(usize, Bytes)>,
     /// CPU time of this process per elapsed time: 1.0 is one full core.
     pub generator_cpu: f64,
-    pub started_at: Instant,
 }
 
 struct Shared {
@@ -84,10 +80,8 @@ pub async fn run_workload(server: &Server, connections: u16, workload: Workload)
     }
     let started_at = Instant::now();
     let cpu_before = cpu_time()?;
-    let (time_limit, rate) = (workload.time_limit, workload.rate);
     let shared = Arc::new(Mutex::new(Shared {
-        // With a fixed rate the due times end instead: all requests that were due are sent.
-        deadline: time_limit.filter(|_| rate.is_none()).map(|limit| started_at + limit),
+        deadline: workload.time_limit.map(|limit| started_at + limit),
         workload,
         measurement: Measurement {
             succeeded: 0,
@@ -96,13 +90,11 @@ pub async fn run_workload(server: &Server, connections: u16, workload: Workload)
             unexpected: BTreeMap::new(),
             bodies: Vec::new(),
             generator_cpu: 0.0,
-            started_at,
         },
     }));
-    let pace = rate.map(|rate| Arc::new(Pace::start(rate, time_limit.unwrap_or(Duration::MAX))));
     let mut tasks = JoinSet::new();
     for sender in senders {
-        tasks.spawn(run_connection(server.clone(), sender, shared.clone(), pace.clone()));
+        tasks.spawn(run_connection(server.clone(), sender, shared.clone()));
     }
     while let Some(result) = tasks.join_next().await {
         result.context("a connection's task broke")??;
@@ -118,27 +110,19 @@ async fn run_connection(
     server: Server,
     mut sender: SendRequest<Full<Bytes>>,
     shared: Arc<Mutex<Shared>>,
-    pace: Option<Arc<Pace>>,
 ) -> Result<()> {
-    loop {
-        let due = match &pace {
-            Some(pace) => match pace.next().await {
-                Some(due) => Some(due),
-                None => return Ok(()),
-            },
-            None => None,
-        };
-        let Some((number, request)) = next_request(&shared) else { return Ok(()) };
+    while let Some((number, request)) = next_request(&shared) {
         if sender.ready().await.is_err() {
             // A server may close a kept-alive connection between two requests.
             sender = server.connect().await?;
         }
-        let sent = due.unwrap_or_else(Instant::now);
+        let sent = Instant::now();
         match exchange(&mut sender, request).await {
             Ok((status, body)) => lock(&shared).record(number, sent.elapsed(), status, body),
             Err(error) => lock(&shared).measurement.count_unexpected(format!("no answer: {error}")),
         }
     }
+    Ok(())
 }
 
 async fn exchange(sender: &mut SendRequest<Full<Bytes>>, request: PreparedRequest) -> hyper::Result<(u16, Bytes)> {
@@ -152,7 +136,7 @@ fn next_request(shared: &Mutex<Shared>) -> Option<(usize, PreparedRequest)> {
     if shared.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         return None;
     }
-    shared.workload.requests.take_next()
+    shared.workload.requests.next()
 }
 
 impl Shared {

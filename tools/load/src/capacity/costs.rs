@@ -6,7 +6,8 @@ use anyhow::{Context, Result};
 
 use crate::bench::kind::Kind;
 use crate::bench::report::{Report, Table};
-use crate::statistics::median;
+use crate::bench::results::Row;
+use crate::statistics::Spread;
 
 /// The report of docs/performance.md.
 const COMMITTED: &str = include_str!("../../../../docs/bench.json");
@@ -30,8 +31,6 @@ pub struct Costs {
     pub reserve: Cost,
     /// A refusal from the instance's memory.
     pub refusal: Cost,
-    /// Redis time of a refusal by the script, in µs.
-    pub script_refusal_us: f64,
     pub status: Cost,
     pub checkout: Cost,
     pub callback: Cost,
@@ -55,9 +54,8 @@ impl Costs {
             Some(path) => Report::read(path)?,
             None => serde_json::from_str(COMMITTED).context("docs/bench.json is not of this version")?,
         };
-        let table = report.table(CONNECTIONS).or(report.tables.first()).context("the report has no table")?;
-        let drains = report.drains_after_pause.iter().filter_map(|drain| drain.drained_per_second);
-        let drains: Vec<f64> = drains.collect();
+        let measured = report.tables.iter().find(|table| table.connections == CONNECTIONS);
+        let table = measured.or(report.tables.first()).context("the report has no table")?;
         let [checkout, callback] = [find(table, Kind::Checkout)?, find(table, Kind::Callback)?];
         let name = path.map_or("docs/bench.json".to_owned(), |path| path.display().to_string());
         let stack = report.stack.as_deref().unwrap_or("unknown engine and ledger");
@@ -66,20 +64,19 @@ impl Costs {
             ticket: cost(table, Kind::Ticket)?,
             reserve: cost(table, Kind::Reserve)?,
             refusal: cost(table, Kind::SoldOut)?,
-            script_refusal_us: cost(table, Kind::ScriptSoldOut)?.redis_us,
             status: cost(table, Kind::Status)?,
             checkout: cost(table, Kind::Checkout)?,
             callback: cost(table, Kind::Callback)?,
-            checkout_per_second: checkout.per_second,
-            callback_per_second: callback.per_second,
+            checkout_per_second: checkout.per_second.median,
+            callback_per_second: callback.per_second.median,
             checkout_ms: checkout.p50_ms,
             callback_ms: callback.p50_ms,
-            writer_per_second: (!drains.is_empty()).then(|| median(&drains)).context("no order writer was measured")?,
+            writer_per_second: Spread::of(&report.writer_per_second).context("no order writer was measured")?.median,
         })
     }
 }
 
-fn find(table: &Table, kind: Kind) -> Result<&crate::bench::report::Row> {
+fn find(table: &Table, kind: Kind) -> Result<&Row> {
     table.row(kind).with_context(|| format!("the report has no {}", kind.name()))
 }
 
@@ -90,7 +87,7 @@ fn cost(table: &Table, kind: Kind) -> Result<Cost> {
         format!("the report has no processor time for {}: measure on Linux, without --url", kind.name())
     })?;
     // The kernel's network belongs to no process.
-    let others_us = redis_us + row.writer_us.unwrap_or_default() + row.own_load * 1e6 / row.per_second;
+    let others_us = redis_us + row.writer_us.unwrap_or_default() + row.own_load * 1e6 / row.per_second.median;
     Ok(Cost { functions_us: engine_us.max(machine_us - others_us), redis_us })
 }
 

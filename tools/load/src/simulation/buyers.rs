@@ -1,5 +1,6 @@
 //! Prepares the buyers before the start: signs them in and fetches a ticket per visit.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -18,23 +19,24 @@ use crate::target::Target;
 /// How long each of these requests is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Signs `count` buyers in: with the shared key if the app accepts it, otherwise at the sandbox.
+/// Signs buyers in: with the shared key if the app accepts it, otherwise at the sandbox.
 pub async fn sign_in(
     app: &App,
     target: &Target,
     activity: &TestActivity,
-    count: usize,
+    buyers: Range<usize>,
     bar: &ProgressBar,
 ) -> Result<Vec<HeaderValue>> {
     if let Some(settings) = &target.jwt {
         let sign = |buyer| bearer(&settings.sign(&activity.user_id(buyer))?);
-        let probe = Call::get("/api/orders?limit=1").with_authorization(&sign(0)?);
+        let probe = Call::get("/api/orders?limit=1").with_authorization(&sign(buyers.start)?);
         let response = app.send_with_retry(Step::SignIn, &probe, Instant::now() + RETRY_TIMEOUT).await?;
         if response.status == 200 {
-            return (0..count).inspect(|_| bar.inc(1)).map(sign).collect();
+            return buyers.inspect(|_| bar.inc(1)).map(sign).collect();
         }
     }
-    fan_out(count, async |buyer| {
+    fan_out(buyers.len(), async |index| {
+        let buyer = buyers.start + index;
         let call = Call::post("/sandbox/sign-in", &json!({"user": activity.user_id(buyer)}));
         let response = app.send_with_retry(Step::SignIn, &call, Instant::now() + RETRY_TIMEOUT).await?;
         let response = response.error_for_status("signing in at the sandbox").context(

@@ -20,7 +20,7 @@ pub struct RunContext {
     /// `Bearer <JWT>` per buyer.
     pub user_tokens: Vec<HeaderValue>,
     pub tickets: Vec<IssuedTicket>,
-    /// The gate's state from the pollers.
+    /// The gate's state from the poller.
     pub gate: watch::Receiver<GateView>,
     pub progress: Progress,
 }
@@ -36,11 +36,6 @@ impl RunContext {
     /// Time from the start of the run to `moment`.
     pub fn since_start(&self, moment: Instant) -> Duration {
         moment.saturating_duration_since(self.app.meter.origin())
-    }
-
-    /// Whether the buyer with this index is a robot.
-    pub fn is_robot(&self, buyer: usize) -> bool {
-        buyer >= self.options.buyers as usize
     }
 
     /// The user id of the buyer with this index.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::context::RunContext;
 use super::samples::fetch_stats;
-use super::setup::ADMIN_TIMEOUT;
+use crate::app::ADMIN_TIMEOUT;
 use crate::wire::Stats;
 
 /// Pause between two polls.
@@ -47,28 +47,4 @@ fn open_orders(stats: &Stats) -> u64 {
 fn describe(stats: &Stats) -> String {
     let held: i64 = stats.skus.iter().map(|sku| sku.held).sum();
     format!("{} in the queue, {held} units held, {} orders open", stats.queue, open_orders(stats))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn stats(length: u64, held: i64, pending: u64) -> Stats {
-        serde_json::from_value(json!({
-            "skus": [{"sku": "a", "total": 5, "left": 5 - held, "held": held, "sold": 0}],
-            "queue": length,
-            "orders": {"pending_payment": pending, "paid": 3},
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn a_sale_is_finished_when_nothing_is_queued_held_or_pending() {
-        assert!(is_finished(&stats(0, 0, 0)));
-        assert!(!is_finished(&stats(1, 0, 0)));
-        assert!(!is_finished(&stats(0, 1, 0)));
-        assert!(!is_finished(&stats(0, 0, 1)));
-    }
 }

@@ -12,12 +12,8 @@ use crate::http::Call;
 use crate::meter::Step;
 use crate::wire::Gate;
 
-/// Number of pollers.
-const POLLER_COUNT: u32 = 4;
-/// Interval of each poller, as of a page.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval of each poller shortly before the start.
-const FAST_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Pause between two polls: the error of the time at which the gate opened.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Clone, Default)]
 pub struct GateView {
@@ -33,43 +29,27 @@ pub struct GateView {
 }
 
 /// Polls the gate until dropped.
-pub struct GatePollers {
+pub struct GatePoller {
     pub view: watch::Receiver<GateView>,
-    _tasks: JoinSet<()>,
+    _task: JoinSet<()>,
 }
 
-impl GatePollers {
+impl GatePoller {
     pub fn start(app: &App, activity: &TestActivity) -> Self {
         let (sender, view) = watch::channel(GateView::default());
-        let mut tasks = JoinSet::new();
-        for number in 0..POLLER_COUNT {
-            let (app, path, sender) = (app.clone(), activity.path("/gate.json"), sender.clone());
-            tasks.spawn(async move {
-                tokio::time::sleep(FAST_POLL_INTERVAL / POLLER_COUNT * number).await;
-                loop {
-                    let interval = poll(&app, &path, &sender).await;
-                    tokio::time::sleep(interval).await;
+        let (app, path) = (app.clone(), activity.path("/gate.json"));
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            loop {
+                let response = app.send(Step::Gate, Instant::now(), &Call::get(&path)).await;
+                if let Some(gate) = response.ok().and_then(|response| response.parse::<Gate>().ok()) {
+                    sender.send_if_modified(|view| view.update(&gate));
                 }
-            });
-        }
-        Self { view, _tasks: tasks }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        });
+        Self { view, _task: task }
     }
-}
-
-/// Polls once and publishes the state. Returns the delay until the next poll.
-async fn poll(app: &App, path: &str, view: &watch::Sender<GateView>) -> Duration {
-    let Ok(response) = app.send(Step::Gate, Instant::now(), &Call::get(path)).await else { return POLL_INTERVAL };
-    let Ok(gate) = response.parse::<Gate>() else { return POLL_INTERVAL };
-    view.send_if_modified(|view| view.update(&gate));
-    match (gate.starts_at - gate.server_time).try_into() {
-        Ok(to_start) if gate.phase == "scheduled" => interval_before(to_start),
-        _ if gate.phase == "scheduled" => FAST_POLL_INTERVAL,
-        _ => POLL_INTERVAL,
-    }
-}
-
-fn interval_before(start: Duration) -> Duration {
-    start.saturating_sub(FAST_POLL_INTERVAL * 2).clamp(FAST_POLL_INTERVAL, POLL_INTERVAL)
 }
 
 impl GateView {
@@ -139,12 +119,5 @@ mod tests {
         assert!(!view.update(&gate("scheduled", None)));
         assert_eq!((view.phase.as_str(), view.start_key.as_deref()), ("open", Some("k")));
         assert!(view.update(&gate("paused", None)));
-    }
-
-    #[test]
-    fn polling_is_faster_close_to_the_start() {
-        assert_eq!(interval_before(Duration::from_secs(9)), POLL_INTERVAL);
-        assert_eq!(interval_before(Duration::from_millis(700)), Duration::from_millis(500));
-        assert_eq!(interval_before(Duration::from_millis(30)), FAST_POLL_INTERVAL);
     }
 }

@@ -17,7 +17,7 @@ pub struct Observations {
     pub orders: Vec<ObservedOrder>,
     /// Order numbers per ticket, one for each `202`, including those of replays and double clicks.
     pub orders_by_ticket: Vec<Vec<String>>,
-    /// Orders whose ticket was refused for good although the order existed.
+    /// Orders whose ticket was refused for good, and not as sold out, although the order existed.
     pub denied_orders: Vec<String>,
     /// Reservations whose outcome is unknown even after the buyer listed their own orders.
     pub unknown_outcomes: u64,

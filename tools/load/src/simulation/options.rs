@@ -8,9 +8,6 @@ use anyhow::{Result, ensure};
 use super::payment_mix::PaymentMix;
 use crate::target::TargetOptions;
 
-/// Number of robots: one that sends 200 replays a second, and a group of one hundred that together send as many.
-pub const ROBOT_COUNT: usize = 101;
-
 /// Drives a whole sale against a running app and checks it.
 ///
 /// Exit status: 0 if every invariant holds, 1 if one is broken, 2 if one could not be checked.
@@ -32,13 +29,9 @@ pub struct Options {
     #[arg(long, default_value_t = 1)]
     pub skus: u32,
 
-    /// Units of a SKU that one user may hold
+    /// Units of a SKU that one user may hold; each buyer orders 1 to this
     #[arg(long, default_value_t = 1)]
     pub per_user: u32,
-
-    /// Maximum units of one order: each buyer draws 1 to this [default: as --per-user]
-    #[arg(long)]
-    pub quantity_max: Option<u32>,
 
     /// Share of the winners who pay
     #[arg(long, default_value_t = 0.7)]
@@ -100,18 +93,6 @@ pub struct Options {
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// Add robots, after a sale without them for comparison
-    #[arg(long)]
-    pub robots: bool,
-
-    /// With --robots: number of comparisons; their medians are compared
-    #[arg(long, default_value_t = 1)]
-    pub rounds: u32,
-
-    /// Leave the activity open at the end
-    #[arg(long)]
-    pub keep_open: bool,
-
     /// Directory for `sale.json` and `sale.html` (the same with plots)
     #[arg(long)]
     pub report: Option<PathBuf>,
@@ -122,11 +103,6 @@ impl Options {
     pub fn validate(&self) -> Result<()> {
         ensure!(self.buyers > 0 && self.skus > 0, "--buyers and --skus must be at least 1");
         ensure!(self.per_user > 0, "--per-user must be at least 1");
-        ensure!(
-            (1..=self.per_user).contains(&self.quantity_max()),
-            "--quantity-max must be between 1 and --per-user ({}): more is always refused",
-            self.per_user
-        );
         let shares = [self.pay_share, self.cancel_share, self.greedy_share, self.double_share];
         ensure!(shares.iter().all(|share| (0.0..=1.0).contains(share)), "a share is a number from 0 to 1");
         ensure!(
@@ -142,20 +118,10 @@ impl Options {
         Ok(())
     }
 
-    /// Maximum units of one order.
-    pub fn quantity_max(&self) -> u32 {
-        self.quantity_max.unwrap_or(self.per_user)
-    }
-
     /// Time between publishing and the start: enough to fetch the tickets.
     pub fn start_in(&self) -> Duration {
         let seconds = self.start_in.unwrap_or(5 + self.buyers / 1500);
         Duration::from_secs(seconds.into())
-    }
-
-    /// Number of users: buyers, and robots if enabled.
-    pub fn user_count(&self) -> usize {
-        self.buyers as usize + if self.robots { ROBOT_COUNT } else { 0 }
     }
 
     /// How long a buyer retries a request.

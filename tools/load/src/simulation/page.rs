@@ -1,16 +1,26 @@
-//! The report as an HTML page: verdict, plots, steps.
+//! The report as JSON, and as an HTML page: verdict, plots, steps.
+
+use std::path::Path;
 
 use anyhow::Result;
 use maud::{DOCTYPE, PreEscaped, html};
 
 use super::plots;
-use super::report::{Report, conclusion};
+use super::report::Report;
 use super::verdict::Finding;
+use crate::meter::StepSummary;
+use crate::table::write_file;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
 table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:left;border-bottom:1px solid #ddd}\
-td.n{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}.ok{color:#06702e}\
+td{font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}.ok{color:#06702e}\
 .broken{color:#b00020;font-weight:bold}.unknown{color:#8a5a00;font-weight:bold}";
+
+/// Writes `sale.json` and `sale.html` into `directory`.
+pub fn write(report: &Report, directory: &Path) -> Result<()> {
+    write_file(directory, "sale.json", serde_json::to_vec_pretty(report)?)?;
+    write_file(directory, "sale.html", html(report)?)
+}
 
 /// The whole page, without external resources.
 pub fn html(report: &Report) -> Result<String> {
@@ -26,7 +36,7 @@ pub fn html(report: &Report) -> Result<String> {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                h1 { (conclusion(&report.verdict)) }
+                h1 { (report.verdict.conclusion()) }
                 p {
                     (sale.buyers) " buyers, " (sale.skus) " × " (sale.stock) " units, at most " (sale.per_user)
                     " per user, " (sale.pay_timeout) " s to pay; " (report.activity) " at " (report.url) ", seed "
@@ -44,17 +54,9 @@ pub fn html(report: &Report) -> Result<String> {
                 }
                 @for plot in &plots { (PreEscaped(plot)) }
                 table {
-                    tr { th { "step" } th { "requests" } th { "/s" } th { "p50 ms" } th { "p99 ms" } th { "max ms" } th { "responses" } }
+                    tr { @for heading in StepSummary::HEADINGS { th { (heading) } } }
                     @for step in &report.steps {
-                        tr {
-                            td { (step.step.name()) }
-                            td.n { (step.requests) }
-                            td.n { (format!("{:.0}", step.per_second)) }
-                            td.n { (format!("{:.1}", step.p50_ms)) }
-                            td.n { (format!("{:.1}", step.p99_ms)) }
-                            td.n { (format!("{:.1}", step.max_ms)) }
-                            td { @for (label, count) in &step.responses { (label) ": " (count) " " } }
-                        }
+                        tr { @for cell in step.cells() { td { (cell) } } }
                     }
                 }
                 p { "The gate was seen open " (report.opened_late_ms) " ms after the start. Latency counts from the moment a request was due." }

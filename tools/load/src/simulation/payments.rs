@@ -11,7 +11,7 @@ use super::payment_mix::PaymentBehaviour;
 use super::status_poller::StatusPoller;
 use crate::http::Call;
 use crate::meter::Step;
-use crate::wire::{Order, OrderStatus};
+use crate::wire::{Order, OrderStatus, checkout_body};
 
 /// Buyer of an order that is to be paid.
 pub struct Payer<'a> {
@@ -54,9 +54,7 @@ impl Payer<'_> {
 
     /// Starts checkout. Returns the path of the sandbox's payment page.
     async fn start_checkout(&self, order_no: &str) -> Option<String> {
-        let address = json!({"name": "Ada Lovelace", "line1": "12 St James's Square", "city": "London",
-                             "postal_code": "SW1Y 4JH", "country": "GB"});
-        let call = Call::post(format!("/api/orders/{order_no}/checkout"), &json!({"address": address}))
+        let call = Call::post(format!("/api/orders/{order_no}/checkout"), &checkout_body())
             .with_authorization(self.user_token);
         let response = self.run.app.send_with_retry(Step::Checkout, &call, self.payment_deadline).await.ok()?;
         sandbox_path(&response.text("checkout_url").ok()?).map(str::to_owned)

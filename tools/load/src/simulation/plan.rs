@@ -38,7 +38,7 @@ pub fn draw_visits(options: &Options, seed: u64) -> Vec<Visit> {
         let visit = Visit {
             buyer,
             sku: rng.usize(0..options.skus as usize),
-            quantity: rng.u32(1..=options.quantity_max()),
+            quantity: rng.u32(1..=options.per_user),
             start_fraction: rng.f64(),
             intent: draw_intent(&mut rng, options),
             double_click: rng.f64() < options.double_share,
@@ -106,7 +106,6 @@ mod tests {
     #[test]
     fn invalid_options_are_rejected() {
         assert!(options("--pay-share 0.9 --cancel-share 0.2").validate().is_err());
-        assert!(options("--per-user 2 --quantity-max 3").validate().is_err());
         assert!(options("--late 60 --twice 50").validate().is_err());
         assert!(options("--buyers 10 --late 60 --twice 40").validate().is_ok());
     }

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::Report;
-use crate::meter::{Step, StepSummary};
-use crate::plot::{Series, XAxis};
+use crate::meter::{Responses, Step, StepSummary};
+use crate::plot::Series;
 use anyhow::Result;
 
 /// Responses to reservations per timeline bucket, by label.
 pub fn responses(report: &Report) -> Result<String> {
     let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
-    let kinds: BTreeSet<&String> = reserve.responses.keys().collect();
+    let kinds: BTreeSet<&String> = reserve.all.responses.keys().collect();
     let per_second = 1000.0 / report.timeline_step_ms as f64;
     let series = |kind: &&String| {
         let points = contiguous(&reserve.timeline).map(|(at, responses)| {
-            let count = responses.and_then(|responses| responses.get(*kind)).copied().unwrap_or_default();
+            let count = responses.and_then(|bucket| bucket.responses.get(*kind)).copied().unwrap_or_default();
             (seconds(report, at * report.timeline_step_ms), count as f64 * per_second)
         });
         ((*kind).clone(), points.collect())
@@ -25,9 +25,9 @@ pub fn responses(report: &Report) -> Result<String> {
 /// Latency of reservations per timeline bucket.
 pub fn latency(report: &Report) -> Result<String> {
     let Some(reserve) = step(report, Step::Reserve) else { return Ok(String::new()) };
-    let series = |name: &str, pick: fn(&crate::meter::Latency) -> f64| {
+    let series = |name: &str, pick: fn(&Responses) -> f64| {
         let points =
-            reserve.latencies.iter().map(|(at, seen)| (seconds(report, at * report.timeline_step_ms), pick(seen)));
+            reserve.timeline.iter().map(|(at, seen)| (seconds(report, at * report.timeline_step_ms), pick(seen)));
         (name.to_owned(), points.collect())
     };
     draw("Latency of reservations", "ms", &[series("median", |seen| seen.p50_ms), series("99 %", |seen| seen.p99_ms)])
@@ -64,7 +64,7 @@ fn contiguous<T>(timeline: &BTreeMap<u64, T>) -> impl Iterator<Item = (u64, Opti
 }
 
 fn draw(title: &str, unit: &str, series: &[Series]) -> Result<String> {
-    crate::plot::draw(title, &XAxis { title: "seconds since the opening", labels: None }, unit, series)
+    crate::plot::draw(title, "seconds since the opening", unit, series)
 }
 
 #[cfg(test)]

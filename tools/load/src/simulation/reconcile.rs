@@ -4,19 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::buyers::fan_out;
 use super::context::RunContext;
 use super::observations::{Confirmation, LastSeen, Observations, ObservedOrder};
 use super::samples::fetch_stats;
-use super::setup::ADMIN_TIMEOUT;
 use super::status_poller::StatusPoller;
 use super::visits::VisitReport;
+use crate::app::ADMIN_TIMEOUT;
 use crate::http::Call;
 use crate::meter::Step;
-use crate::wire::{Audit, Order, SkuStock};
+use crate::wire::{Audit, DeadLetter, Order, SkuStock};
 
 /// How long the request for one order is retried.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -26,7 +25,7 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct RecoveredOrders {
     /// Orders that their buyers did not know of.
     pub orders: Vec<ObservedOrder>,
-    /// Orders whose ticket was refused when it was used again.
+    /// Orders whose ticket was refused, and not as sold out, when it was used again.
     pub denied_orders: Vec<String>,
     /// Number of buyers whose outcome is still unknown.
     pub unknown_outcomes: u64,
@@ -89,9 +88,10 @@ pub async fn collect_observations(
     }
     let orders = poll_all(run, orders).await?;
     let stats = fetch_stats(&run.app, &run.activity, ADMIN_TIMEOUT).await;
-    let audit: Option<Audit> = admin_get(run, run.activity.admin_path("/audit")).await;
+    let audit: Option<Audit> = run.app.admin_get(run.activity.admin_path("/audit"), ADMIN_TIMEOUT).await;
     let refunded_overpayments = refunded_overpayments(run, &orders).await;
-    let dead_letters: Option<Value> = admin_get(run, "/api/admin/dead-letters".to_owned()).await;
+    let dead_letters: Option<Vec<DeadLetter>> =
+        run.app.admin_get("/api/admin/dead-letters".to_owned(), ADMIN_TIMEOUT).await;
     Ok(Observations {
         per_user: run.options.per_user,
         totals: run.activity.skus.iter().map(|sku| (sku.clone(), run.activity.total)).collect(),
@@ -104,7 +104,7 @@ pub async fn collect_observations(
         final_stock: stats.map(|stats| stats.skus),
         audit: audit.map(|audit| audit.skus),
         refunded_overpayments,
-        dead_letters: dead_letters.map(|letters| order_numbers(&letters)),
+        dead_letters: dead_letters.map(|letters| letters.into_iter().map(|letter| letter.order_no).collect()),
     })
 }
 
@@ -120,15 +120,12 @@ async fn poll_all(run: &RunContext, orders: Vec<(usize, ObservedOrder)>) -> Resu
     .await
 }
 
-async fn admin_get<T: DeserializeOwned>(run: &RunContext, path: String) -> Option<T> {
-    run.app.admin(Call::get(path), "reading the admin API").await.ok()?.parse().ok()
-}
-
 /// The orders with a second payment for which the admin API shows a refund.
 async fn refunded_overpayments(run: &RunContext, orders: &[ObservedOrder]) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for order in orders.iter().filter(|order| order.extra == Confirmation::Yes) {
-        let seen: Option<Value> = admin_get(run, format!("/api/admin/orders/{}", order.order_no)).await;
+        let path = format!("/api/admin/orders/{}", order.order_no);
+        let seen: Option<Value> = run.app.admin_get(path, ADMIN_TIMEOUT).await;
         let refunds = seen.as_ref().and_then(|seen| seen["refunds"].as_array());
         if refunds.into_iter().flatten().any(|refund| refund["book"] == "overpayments") {
             found.insert(order.order_no.clone());
@@ -139,32 +136,4 @@ async fn refunded_overpayments(run: &RunContext, orders: &[ObservedOrder]) -> BT
 
 fn nonzero_counts(counts: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     counts.iter().filter(|(_, count)| **count > 0).map(|(status, count)| (status.clone(), *count)).collect()
-}
-
-/// Every `order_no` in a JSON document, at any depth.
-fn order_numbers(document: &Value) -> BTreeSet<String> {
-    match document {
-        Value::Object(fields) => fields
-            .iter()
-            .flat_map(|(name, value)| match value.as_str() {
-                Some(text) if name == "order_no" => BTreeSet::from([text.to_owned()]),
-                _ => order_numbers(value),
-            })
-            .collect(),
-        Value::Array(items) => items.iter().flat_map(order_numbers).collect(),
-        _ => BTreeSet::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn dead_letters_are_found_at_any_depth() {
-        let letters = json!({"dead_letters": [{"order_no": "s.1", "reason": "x"}, {"order": {"order_no": "s.2"}}]});
-        assert_eq!(order_numbers(&letters), BTreeSet::from(["s.1".to_owned(), "s.2".to_owned()]));
-    }
 }

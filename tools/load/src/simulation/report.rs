@@ -1,18 +1,15 @@
-//! Reports a sale as text, as JSON, and as an HTML page with plots.
+//! Reports a sale as text.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
-use anyhow::Result;
-use comfy_table::{Attribute, Cell, Color, Table};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 use serde::Serialize;
 
 use super::observations::ObservedOrder;
-use super::page;
 use super::samples::StockSample;
 use super::verdict::{Finding, Verdict};
-use crate::meter::{Step, StepSummary};
-use crate::table::{self, write_file};
+use crate::meter::StepSummary;
+use crate::table;
 
 #[derive(Debug, Serialize)]
 pub struct Report {
@@ -47,17 +44,6 @@ pub struct SaleParameters {
 }
 
 impl Report {
-    /// Writes `sale.json` and `sale.html` into `directory`.
-    pub fn write(&self, directory: &Path) -> Result<()> {
-        write_file(directory, "sale.json", serde_json::to_vec_pretty(self)?)?;
-        write_file(directory, "sale.html", page::html(self)?)
-    }
-
-    /// 99th percentile of the latency of honest buyers' reservations, in milliseconds.
-    pub fn reserve_p99_ms(&self) -> f64 {
-        self.steps.iter().find(|step| step.step == Step::Reserve).map_or(0.0, |step| step.p99_ms)
-    }
-
     pub fn text(&self) -> String {
         format!(
             "{}\nThe gate was seen open {} ms after the start; latency counts from the moment a request was due.\n\n\
@@ -67,26 +53,17 @@ impl Report {
             format_counts(&self.visits),
             format_counts(&self.ends),
             verdict_table(&self.verdict),
-            conclusion(&self.verdict)
+            self.verdict.conclusion()
         )
     }
 }
 
 fn steps_table(steps: &[StepSummary]) -> Table {
-    let mut table = table::new(&["step", "requests", "/s", "p50 ms", "p99 ms", "max ms", "responses"]);
+    let mut table = table::new(&StepSummary::HEADINGS);
     for step in steps {
-        table.add_row([
-            Cell::new(step.step.name()),
-            table::number_cell(step.requests),
-            table::number_cell(format!("{:.0}", step.per_second)),
-            table::number_cell(format!("{:.1}", step.p50_ms)),
-            table::number_cell(format!("{:.1}", step.p99_ms)),
-            table::number_cell(format!("{:.1}", step.max_ms)),
-            Cell::new(
-                step.responses.iter().map(|(label, count)| format!("{label}: {count}")).collect::<Vec<_>>().join(", "),
-            ),
-        ]);
+        table.add_row(step.cells());
     }
+    table.column_iter_mut().skip(1).take(5).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table
 }
 
@@ -106,14 +83,6 @@ fn verdict_table(verdict: &Verdict) -> Table {
         ]);
     }
     table
-}
-
-pub(super) fn conclusion(verdict: &Verdict) -> &'static str {
-    match verdict.finding() {
-        Finding::Ok => "Every invariant held.",
-        Finding::Unknown => "The sale could not be judged: see the lines that are UNKNOWN.",
-        Finding::Broken => "An invariant is BROKEN.",
-    }
 }
 
 fn format_counts(counts: &BTreeMap<String, u64>) -> String {

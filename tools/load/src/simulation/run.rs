@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::context::RunContext;
-use super::gate::{GatePollers, wait_until_open};
+use super::gate::{GatePoller, wait_until_open};
 use super::observations::{Observations, ObservedOrder};
 use super::plan::{Intent, draw_visits};
 use super::progress::Progress;
@@ -15,8 +15,8 @@ use super::report::{Report, SaleParameters};
 use super::samples::{StockSample, StockSampler};
 use super::setup::{Rules, TestActivity};
 use super::verdict::evaluate;
-use super::visits::{VisitReport, run_visits};
-use super::{Options, buyers, finish, reconcile, robots, setup};
+use super::visits::run_visits;
+use super::{Options, buyers, finish, reconcile, setup};
 use crate::app::App;
 use crate::meter::BUCKET;
 
@@ -32,23 +32,21 @@ pub async fn run(options: Options) -> Result<Report> {
 
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let activity = TestActivity::new(options.skus, options.stock.into());
-    let mut visits = draw_visits(&options, seed);
-    if options.robots {
-        robots::add_visits(&mut visits, &options);
-    }
-    let progress = Progress::new(options.user_count(), visits.len());
+    let visits = draw_visits(&options, seed);
+    let buyer_count = options.buyers as usize;
+    let progress = Progress::new(buyer_count, visits.len());
     progress.print(&format!(
         "{}: {} buyers, {} × {} units, at most {} per user, seed {seed}",
         activity.id, options.buyers, options.skus, options.stock, options.per_user
     ));
 
     progress.begin(&progress.signed_in);
-    let user_tokens = buyers::sign_in(&app, &target, &activity, options.user_count(), &progress.signed_in).await?;
+    let user_tokens = buyers::sign_in(&app, &target, &activity, 0..buyer_count, &progress.signed_in).await?;
     progress.end(&progress.signed_in);
 
     setup::publish(&app, &activity, &Rules::from_options(&options)).await?;
     let starts_at = Instant::now() + options.start_in();
-    let pollers = GatePollers::start(&app, &activity);
+    let poller = GatePoller::start(&app, &activity);
 
     progress.begin(&progress.tickets);
     let tokens = visits.iter().map(|visit| user_tokens[visit.buyer].clone()).collect();
@@ -65,14 +63,12 @@ pub async fn run(options: Options) -> Result<Report> {
         visits,
         user_tokens,
         tickets,
-        gate: pollers.view.clone(),
+        gate: poller.view.clone(),
         progress,
     });
     let outcome = run_sale(&run, starts_at).await?;
-    let report = build_report(&run, target.url, seed, outcome);
-    if !run.options.keep_open {
-        setup::close(&run.app, &run.activity).await?;
-    }
+    let report = build_report(&run, target.url, seed, outcome)?;
+    setup::close(&run.app, &run.activity).await?;
     Ok(report)
 }
 
@@ -87,20 +83,16 @@ struct SaleOutcome {
 /// Runs the sale from the opening of the gate until it is finished, and collects the observations.
 async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutcome> {
     let progress = &run.progress;
-    let robots = run.options.robots.then(|| robots::Robots::start(run, starts_at));
     let timeout = starts_at.saturating_duration_since(Instant::now()) + GATE_TIMEOUT;
     let (opened_at, gate) = wait_until_open(&mut run.gate.clone(), timeout).await?;
     let sampler = StockSampler::start(&run.app, &run.activity);
 
     progress.begin(&progress.reserved);
     progress.begin(&progress.orders);
-    let mut reports = run_visits(run, opened_at.max(Instant::now()), gate.jitter).await?;
-    if let Some(robots) = robots {
-        reports.extend(robots.finish().await?);
-    }
+    let reports = run_visits(run, opened_at.max(Instant::now()), gate.jitter).await?;
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
-    let visits = count_outcomes(&reports);
+    let visits = count(reports.iter().map(|report| report.outcome.clone()));
     progress.begin(&progress.finishing);
     if !finish::wait_until_finished(run).await {
         progress.print("orders were still open at the deadline");
@@ -116,13 +108,9 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
     Ok(SaleOutcome { opened_at, opened_late: gate.opened_late, visits, stock, observations })
 }
 
-fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) -> Report {
+fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) -> Result<Report> {
     let options = &run.options;
-    let mut verdict = evaluate(&outcome.observations);
-    if options.robots {
-        verdict.results.push(robots::check(run, &outcome.observations.orders));
-    }
-    Report {
+    Ok(Report {
         activity: run.activity.id.clone(),
         url,
         seed,
@@ -136,33 +124,30 @@ fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) 
         timeline_step_ms: BUCKET.as_millis() as u64,
         opened_at_ms: run.since_start(outcome.opened_at).as_millis() as u64,
         opened_late_ms: outcome.opened_late.as_millis() as u64,
-        steps: run.app.meter.summaries(),
+        steps: run.app.meter.summaries()?,
         stock: outcome.stock,
         visits: outcome.visits,
-        ends: count_ends(&outcome.observations.orders),
-        verdict,
+        ends: count(outcome.observations.orders.iter().map(describe_end)),
+        verdict: evaluate(&outcome.observations),
         orders: outcome.observations.orders,
-    }
+    })
 }
 
-fn count_outcomes(reports: &[VisitReport]) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
-    for report in reports {
-        *counts.entry(report.outcome.clone()).or_default() += 1;
-    }
-    counts
+/// What an order's buyer wanted, and how it ended.
+fn describe_end(order: &ObservedOrder) -> String {
+    let intent = match order.intent {
+        Intent::Pay => "to pay",
+        Intent::Cancel => "to cancel",
+        Intent::Leave => "to leave",
+    };
+    let end = order.status().map_or_else(|| "unseen".to_owned(), |status| status.to_string());
+    format!("{end} (meant {intent})")
 }
 
-fn count_ends(orders: &[ObservedOrder]) -> BTreeMap<String, u64> {
+fn count(names: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
-    for order in orders {
-        let intent = match order.intent {
-            Intent::Pay => "to pay",
-            Intent::Cancel => "to cancel",
-            Intent::Leave => "to leave",
-        };
-        let end = order.status().map_or_else(|| "unseen".to_owned(), |status| status.to_string());
-        *counts.entry(format!("{end} (meant {intent})")).or_default() += 1;
+    for name in names {
+        *counts.entry(name).or_default() += 1;
     }
     counts
 }

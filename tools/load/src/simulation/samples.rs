@@ -8,7 +8,6 @@ use tokio::task::JoinSet;
 
 use super::setup::TestActivity;
 use crate::app::App;
-use crate::http::Call;
 use crate::wire::{SkuStock, Stats};
 
 /// Pause between two samples: often enough to follow the sale, rarely enough to be no load.
@@ -52,6 +51,5 @@ impl StockSampler {
 
 /// The activity's stats from the admin API, retried for up to `timeout`.
 pub async fn fetch_stats(app: &App, activity: &TestActivity, timeout: Duration) -> Option<Stats> {
-    let response = app.send_admin(Call::get(activity.admin_path("/stats")), timeout).await.ok()?;
-    response.error_for_status("asking for the live figures").ok()?.parse().ok()
+    app.admin_get(activity.admin_path("/stats"), timeout).await
 }

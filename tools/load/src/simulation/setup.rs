@@ -12,9 +12,6 @@ use crate::app::App;
 use crate::http::Call;
 use crate::meter::Step;
 
-/// How long an admin request is retried, for instance while the app restarts.
-pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);
-
 #[derive(Debug, Clone)]
 pub struct TestActivity {
     /// Id of the activity, unique to this run.

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use anyhow::Result;
 use http::header::HeaderValue;
 
 use super::context::RunContext;
 use super::observations::{LastSeen, ObservedOrder};
-use crate::app::DeadlineExceeded;
 use crate::http::{Call, Response};
 use crate::meter::Step;
 use crate::wire::{Order, OrderStatus};
@@ -76,7 +76,7 @@ impl<'a> StatusPoller<'a> {
         }
     }
 
-    async fn fetch(&mut self, order_no: &str, deadline: Instant) -> Result<Response, DeadlineExceeded> {
+    async fn fetch(&mut self, order_no: &str, deadline: Instant) -> Result<Response> {
         loop {
             let buyer = self.run.visits[self.index].buyer;
             let authorization =

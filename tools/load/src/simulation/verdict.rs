@@ -43,6 +43,14 @@ impl Verdict {
         self.results.iter().map(|result| result.finding).max().unwrap_or(Finding::Unknown)
     }
 
+    pub fn conclusion(&self) -> &'static str {
+        match self.finding() {
+            Finding::Ok => "Every invariant held.",
+            Finding::Unknown => "The sale could not be judged: see the lines that are UNKNOWN.",
+            Finding::Broken => "An invariant is BROKEN.",
+        }
+    }
+
     /// 0 if all held, 1 if any is broken, otherwise 2.
     pub fn exit_code(&self) -> u8 {
         match self.finding() {

@@ -20,7 +20,7 @@ pub struct VisitReport {
     pub outcome: String,
     /// Whether the outcome of a try is unknown, as in [`super::reserve::Attempt`].
     pub outcome_uncertain: bool,
-    /// Whether the ticket was refused for good at least once.
+    /// Whether the ticket was refused for good at least once, and not as sold out: a retry after that may be (B3).
     pub refused: bool,
     pub orders: Vec<ObservedOrder>,
 }
@@ -28,8 +28,7 @@ pub struct VisitReport {
 /// Starts all visits. Each is due at `opened_at` plus its part of `jitter` (or by `--rate`).
 pub async fn run_visits(run: &Arc<RunContext>, opened_at: Instant, jitter: Duration) -> Result<Vec<VisitReport>> {
     let mut visits = JoinSet::new();
-    // Robots send on their own schedule.
-    for index in (0..run.visits.len()).filter(|index| !run.is_robot(run.visits[*index].buyer)) {
+    for index in 0..run.visits.len() {
         let due = opened_at + start_delay(run, index, jitter);
         visits.spawn(run_visit(run.clone(), index, due));
     }
@@ -73,7 +72,9 @@ async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitRep
             _ => "accepted".to_owned(),
         },
         outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
-        refused: attempts.iter().any(|attempt| matches!(attempt.outcome, Outcome::Refused(_))),
+        refused: attempts
+            .iter()
+            .any(|attempt| matches!(&attempt.outcome, Outcome::Refused(label) if label != "409 sold_out")),
         orders: Vec::new(),
     };
     if let Some((at, order_no)) = accepted.into_iter().min() {

@@ -68,13 +68,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_payment_without_a_paid_order_breaks_it() {
-        let expired = LastSeen::Status(OrderStatus::Expired);
-        let numbers = expect(Finding::Broken, check, |sale| sale.orders[0].end = expired);
-        assert_eq!(numbers, "s.1 was paid for and is expired");
-    }
-
-    #[test]
     fn an_overpayment_or_a_refund_that_is_not_returned_breaks_it() {
         let overpaid = |sale: &mut Observations| sale.orders[0].extra = Confirmation::Yes;
         let returned = |sale: &mut Observations| {

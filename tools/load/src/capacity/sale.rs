@@ -1,24 +1,22 @@
-//! Command-line flags of `plan`.
+//! The sale to plan for, from the command-line flags of `plan`.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-
-use super::Sale;
 
 /// Plans the capacity for a sale: cores, Redis, PostgreSQL connections, nginx workers, and how long the queue gets.
 ///
 /// The costs are those that scripts/bench measured, on cores such as those that it ran on. docs/performance.md has the
 /// formulas. Every figure is a bound from above.
 #[derive(clap::Args, Debug, Clone)]
-pub struct Options {
+pub struct Sale {
     /// Visitors who wait for the start, each with a ticket
-    #[arg(long)]
-    pub visitors: u64,
+    #[arg(long, value_parser = parse_positive)]
+    pub visitors: f64,
 
     /// Units of the SKU
-    #[arg(long)]
-    pub units: u64,
+    #[arg(long, value_parser = parse_positive)]
+    pub units: f64,
 
     /// Time over which the reservations arrive and in which all are answered, such as 3s
     #[arg(long, default_value = "3s", value_parser = parse_seconds)]
@@ -29,7 +27,7 @@ pub struct Options {
     pub tickets_within: f64,
 
     /// Share of the winners who pay
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value = "1", value_parser = parse_share)]
     pub pay_share: f64,
 
     /// Time over which they pay
@@ -37,16 +35,16 @@ pub struct Options {
     pub pay_within: f64,
 
     /// Cores of each app process's machine
-    #[arg(long, default_value_t = 8)]
-    pub app_cores: u16,
+    #[arg(long, default_value = "8", value_parser = parse_positive)]
+    pub app_cores: f64,
 
     /// Share of each core that is to be used; the rest is for bursts
-    #[arg(long, default_value_t = 0.7)]
+    #[arg(long, default_value = "0.7", value_parser = parse_share)]
     pub utilisation: f64,
 
-    /// Requests per second of one nginx worker
-    #[arg(long, default_value_t = 10_000)]
-    pub nginx_per_worker: u32,
+    /// Requests per second that one nginx worker passes on
+    #[arg(long, default_value = "10000", value_parser = parse_positive)]
+    pub nginx_per_worker: f64,
 
     /// A CDN answers for gates and pages, and keeps the visitors' connections
     #[arg(long)]
@@ -57,26 +55,16 @@ pub struct Options {
     pub from: Option<PathBuf>,
 }
 
-impl Options {
-    /// The sale that the flags describe.
-    pub fn sale(&self) -> Result<Sale> {
-        ensure!(self.visitors > 0 && self.units > 0, "--visitors and --units must be above 0");
-        ensure!(0.0 < self.utilisation && self.utilisation <= 1.0, "--utilisation must be above 0 and at most 1");
-        ensure!((0.0..=1.0).contains(&self.pay_share), "--pay-share must be 0 to 1");
-        ensure!(self.app_cores > 0 && self.nginx_per_worker > 0, "--app-cores and --nginx-per-worker must be above 0");
-        Ok(Sale {
-            visitors: self.visitors as f64,
-            units: self.units as f64,
-            within: self.within,
-            tickets_within: self.tickets_within,
-            pay_share: self.pay_share,
-            pay_within: self.pay_within,
-            app_cores: f64::from(self.app_cores),
-            utilisation: self.utilisation,
-            nginx_per_worker: f64::from(self.nginx_per_worker),
-            cdn: self.cdn,
-        })
-    }
+fn parse_positive(text: &str) -> Result<f64> {
+    let number: f64 = text.parse().context("not a number")?;
+    ensure!(number > 0.0 && number.is_finite(), "must be above 0");
+    Ok(number)
+}
+
+fn parse_share(text: &str) -> Result<f64> {
+    let share = parse_positive(text)?;
+    ensure!(share <= 1.0, "must be at most 1");
+    Ok(share)
 }
 
 /// Parses `500ms`, `3s`, `10m` or `1h` to seconds.
@@ -89,9 +77,7 @@ fn parse_seconds(text: &str) -> Result<f64> {
         "h" => 3600.0,
         unit => anyhow::bail!("{unit} is no unit of time: use ms, s, m or h"),
     };
-    let seconds = number.parse::<f64>().context("not a time such as 3s or 10m")? * factor;
-    ensure!(seconds > 0.0 && seconds.is_finite(), "a time must be above 0");
-    Ok(seconds)
+    Ok(parse_positive(number)? * factor)
 }
 
 #[cfg(test)]
