@@ -117,7 +117,7 @@ impl NginxProxy {
         let ports: Vec<u16> = apps.iter().map(|app| app.port).collect();
         let nginx = start(temp_dir.path(), &root::find().expect("the project"), &ports);
         let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-        Self { http: HttpClient::new(&nginx.url()), server: nginx, temp_dir }
+        Self { http: HttpClient::of_proxy(&nginx.url()), server: nginx, temp_dir }
     }
 
     /// The access log so far.

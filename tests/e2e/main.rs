@@ -18,6 +18,7 @@ mod identity;
 mod issuer_keys;
 mod ledger_failover;
 mod ledger_failure;
+mod openapi;
 #[cfg(target_os = "linux")] // Elsewhere `SSL_CERT_FILE` adds no authority.
 mod payments;
 mod redis_failure;

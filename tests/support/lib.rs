@@ -14,6 +14,7 @@ mod human_checks;
 mod identity;
 mod issuer;
 mod ledger;
+mod openapi;
 pub mod payments;
 mod poll;
 pub mod slow_senders;
@@ -26,5 +27,6 @@ pub use self::{
     http::{HttpClient, Response, client_builder},
     identity::Claims,
     issuer::Issuer,
+    openapi::OpenApi,
     poll::eventually,
 };
