@@ -19,8 +19,8 @@ async fn a_method_that_a_route_does_not_have_is_refused_with_those_that_it_has()
     let document: Value = serde_json::from_str(include_str!("../../static/openapi.json")).expect("JSON");
     for (template, operations) in document["paths"].as_object().expect("paths") {
         let path = template.replace(['{', '}'], "");
-        let mut documented: Vec<_> =
-            operations.as_object().expect("operations").keys().map(|it| it.to_uppercase()).collect();
+        let operations = operations.as_object().expect("operations").keys().filter(|name| *name != "parameters");
+        let mut documented: Vec<_> = operations.map(|name| name.to_uppercase()).collect();
         if documented.contains(&"GET".to_owned()) {
             documented.push("HEAD".to_owned());
         }
