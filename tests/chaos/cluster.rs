@@ -56,7 +56,7 @@ impl Cluster {
         let app_ports: Vec<_> = std::iter::once(app.with_app(|app| port(app))).chain(others).collect();
         let root = root::find().expect("the project");
         let nginx = Nginx::start(temp_dir.path(), &root, &app_ports).unwrap_or_else(|error| panic!("{error:#}"));
-        app.http = HttpClient::new(&nginx.url()).tolerating_shutdown();
+        app.http = HttpClient::of_proxy(&nginx.url()).tolerating_shutdown();
         Self { app, other_apps, _nginx: Some(nginx), postgres: Some(Mutex::new(postgres)), _temp_dir: Some(temp_dir) }
     }
 

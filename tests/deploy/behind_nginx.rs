@@ -26,7 +26,7 @@ fn start_behind_nginx() -> AppBehindNginx {
     let port = app.with_app(|app| app.url().rsplit_once(':').and_then(|(_, port)| port.parse().ok()));
     let nginx = Nginx::start(temp_dir.path(), &root::find().expect("the project"), &[port.expect("a port")]);
     let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-    app.http = HttpClient::new(&nginx.url());
+    app.http = HttpClient::of_proxy(&nginx.url());
     AppBehindNginx { app, nginx, _temp_dir: temp_dir }
 }
 
@@ -124,7 +124,7 @@ async fn requests_that_the_engine_cannot_read_close_no_lane() {
     let temp_dir = TempDir::new().expect("a directory");
     let nginx = Nginx::start(temp_dir.path(), &root::find().expect("the project"), &[port, second.port()]);
     let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-    app.http = HttpClient::new(&nginx.url());
+    app.http = HttpClient::of_proxy(&nginx.url());
     let activity = app.create_activity(json!({})).await;
     let gate = format!("/api/activities/{}/gate.json", activity.id);
     let lanes = [

@@ -125,7 +125,7 @@ impl NginxProxy {
         let temp_dir = TempDir::new().expect("a directory");
         let nginx = start(temp_dir.path(), &root::find().expect("the project"), ports);
         let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-        Self { http: HttpClient::new(&nginx.url()), server: nginx, _temp_dir: temp_dir }
+        Self { http: HttpClient::of_proxy(&nginx.url()), server: nginx, _temp_dir: temp_dir }
     }
 }
 

@@ -194,22 +194,6 @@ async fn restocking_an_open_activity_sells_the_new_units() {
 }
 
 #[tokio::test]
-async fn a_total_cannot_be_set_below_the_held_units() {
-    let app = TestApp::shared();
-    let activity = app.create_activity(json!({"skus": single_sku(5)})).await;
-    for buyer in app.create_buyers(&activity, 3).await {
-        app.place_order(&activity, &buyer).await;
-    }
-    let too_low = activity_spec(&json!({"skus": single_sku(2)}));
-    app.call_admin(Method::PUT, &format!("/activities/{}", activity.id), &too_low)
-        .await
-        .is_problem(409, "state_conflict");
-    let lowest_allowed = activity_spec(&json!({"skus": single_sku(3)}));
-    app.call_admin(Method::PUT, &format!("/activities/{}", activity.id), &lowest_allowed).await.is(200);
-    assert_eq!(app.settle_and_count(&activity).await, [0, 3, 0]);
-}
-
-#[tokio::test]
 async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_created() {
     let app = TestApp::dedicated();
     let activity = app.create_activity(json!({})).await;

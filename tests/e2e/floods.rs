@@ -9,11 +9,7 @@ use std::{
 use reqwest::Method;
 use serde_json::json;
 
-use support::{
-    TestApp,
-    activity::single_sku,
-    slow_senders::{Durations, HeaderFlood, SlowSenders},
-};
+use support::TestApp;
 
 /// Sends so many requests of one client, one after the other, and returns how many were refused by a limit.
 async fn count_limited(app: &TestApp, method: &Method, path: &str, token: &str, client: &str, number: usize) -> usize {
@@ -116,40 +112,4 @@ async fn a_body_that_never_ends_is_refused_in_time() {
         let answer = answer.expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn honest_buyers_are_served_beside_two_thousand_slow_senders() {
-    dev::open_files::raise_open_file_limit();
-    let app = TestApp::dedicated();
-    let activity = app.create_activity(json!({"skus": single_sku(1_000)})).await;
-    let port = app.with_app(|app| app.url().rsplit_once(':').and_then(|(_, port)| port.parse().ok())).expect("a port");
-    let [mut before, mut beside] = [Durations::default(), Durations::default()];
-    for index in 0..30 {
-        before.buy(&app, &activity, &format!("before-{index}")).await;
-    }
-    let senders = SlowSenders::start(port, 2_000).await;
-    for index in 0..30 {
-        beside.buy(&app, &activity, &format!("beside-{index}")).await;
-    }
-    println!("without slow senders: {}\nbeside {} of them: {}", before.summary(), senders.open(), beside.summary());
-    assert!(senders.open() >= 1_000, "{} slow senders are left", senders.open());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn honest_buyers_are_served_beside_a_flood_of_header_lines() {
-    let app = TestApp::dedicated();
-    let activity = app.create_activity(json!({"skus": single_sku(1_000)})).await;
-    let port = app.with_app(|app| app.url().rsplit_once(':').and_then(|(_, port)| port.parse().ok())).expect("a port");
-    let [mut before, mut beside] = [Durations::default(), Durations::default()];
-    for index in 0..30 {
-        before.buy(&app, &activity, &format!("before-{index}")).await;
-    }
-    let flood = HeaderFlood::start(port, 50);
-    for index in 0..30 {
-        beside.buy(&app, &activity, &format!("beside-{index}")).await;
-    }
-    let refused = flood.wait_for_refusals().await;
-    println!("without a flood: {}\nbeside it: {}", before.summary(), beside.summary());
-    println!("{refused} requests with a megabyte of header lines were refused");
 }

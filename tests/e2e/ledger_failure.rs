@@ -2,19 +2,13 @@
 //!
 //! Every route that needs it returns `503` with `Retry-After` within seconds, and recovers without a restart.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use dev::postgres::Postgres;
 use futures::{StreamExt, future::join_all, stream};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use support::{Buyer, Response, TestApp, activity::single_sku, eventually};
 
@@ -142,48 +136,6 @@ async fn a_table_that_is_locked_longer_than_the_lock_timeout_fails_no_accepted_o
         })
         .await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_of_the_ledger_fails_no_accepted_order() {
-    // Rows for more than the free space in the last pages of the tables and indexes.
-    const ORDERS: i64 = 400;
-    let temp_dir = TempDir::new().expect("a directory");
-    let [source, library, flag] = ["full_disk.c", "full_disk.so", "full"].map(|name| temp_dir.path().join(name));
-    fs::write(&source, include_str!("full_disk.c")).expect("a file");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
-    assert!(compiled.is_ok_and(|status| status.success()), "cc failed: scripts/install cc");
-    // The server runs as another user.
-    fs::set_permissions(temp_dir.path(), Permissions::from_mode(0o755)).expect("permissions");
-    let postgres =
-        Postgres::with_environment(&[("LD_PRELOAD", &library), ("FULL_DISK_FLAG", &flag)]).expect("PostgreSQL");
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
-    let activity = app.create_activity(json!({"skus": single_sku(ORDERS)})).await;
-    let buyers = app.create_buyers(&activity, ORDERS as usize).await;
-
-    fs::write(&flag, "").expect("a file");
-    let mut order_numbers = Vec::new();
-    for buyer in &buyers {
-        order_numbers.push(app.reserve(&activity, buyer, "a", 1).await.is(202).text("order_no"));
-    }
-    let failures = || app.with_app(|app| app.output().matches("53100").count());
-    eventually("three inserts to fail by the full disk", async || {
-        app.http.post("/api/tasks/sweep", app.variables.get("cron_token"), &Value::Null).await;
-        if failures() >= 3 { Ok(()) } else { Err(failures()) }
-    })
-    .await;
-    for (buyer, order_no) in buyers.iter().zip(&order_numbers) {
-        let status = app.get_order(order_no, &buyer.ticket).await.text("status");
-        assert!(matches!(&*status, "queued" | "pending_payment"), "{order_no} is {status}");
-    }
-
-    fs::remove_file(&flag).expect("the file");
-    eventually("every order to be written", async || {
-        app.sweep().await;
-        let written = app.count_orders_with_status(&activity, "pending_payment").await;
-        if written == ORDERS { Ok(()) } else { Err(written) }
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

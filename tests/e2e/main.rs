@@ -11,7 +11,6 @@ mod attacks;
 mod bad_input;
 mod checkout;
 mod cors;
-mod crash;
 mod floods;
 mod hosted_checks;
 mod human_checks;
@@ -19,9 +18,9 @@ mod identity;
 mod issuer_keys;
 mod ledger_failover;
 mod ledger_failure;
+mod openapi;
 #[cfg(target_os = "linux")] // Elsewhere `SSL_CERT_FILE` adds no authority.
 mod payments;
-mod races;
 mod redis_failure;
 mod reserve;
 mod responses;

@@ -14,6 +14,8 @@ use workflows::{
     ports::KeyValue,
 };
 
+use crate::OpenApi;
+
 /// An HTTP endpoint that records requests and returns scripted responses.
 #[derive(Default)]
 pub struct FakeEndpoint {
@@ -29,9 +31,10 @@ impl FakeEndpoint {
         self.requests.borrow().iter().map(|request| header(request, "webhook-id").to_owned()).collect()
     }
 
-    /// The bodies of all requests, in the order of arrival.
+    /// The bodies of all requests, which are events as the OpenAPI document has them, in the order of arrival.
     pub fn documents(&self) -> Vec<serde_json::Value> {
-        self.requests.borrow().iter().map(|request| serde_json::from_str(&request.body).unwrap()).collect()
+        let requests = self.requests.borrow();
+        requests.iter().map(|request| OpenApi::of_app().parse_message(&request.body)).collect()
     }
 
     /// Deletes the recorded requests.

@@ -1,7 +1,10 @@
-//! HTTP client and response assertions. Every response of every test is checked against the common contract.
+//! HTTP client and response assertions. Every response is checked against the common contract, and against the OpenAPI
+//! document unless a proxy may have made it.
 
 use reqwest::{Client, ClientBuilder, Method, header::HeaderMap};
 use serde_json::Value;
+
+use super::OpenApi;
 
 /// Begins a client that uses no proxy.
 pub fn client_builder() -> ClientBuilder {
@@ -16,18 +19,24 @@ pub struct HttpClient {
     client: Client,
     base_url: String,
     tolerates_shutdown: bool,
+    checks_document: bool,
 }
 
 impl HttpClient {
     /// Creates a client for a base URL such as `http://127.0.0.1:3000`.
     pub fn new(base_url: &str) -> Self {
+        Self { checks_document: true, ..Self::of_proxy(base_url) }
+    }
+
+    /// As [`HttpClient::new`], for a proxy, whose own responses are not in the OpenAPI document.
+    pub fn of_proxy(base_url: &str) -> Self {
         let client = client_builder().pool_max_idle_per_host(2_000).build().expect("a client");
         Self::with_client(client, base_url)
     }
 
-    /// As [`HttpClient::new`], with a client that has other settings, such as another local address.
+    /// As [`HttpClient::of_proxy`], with a client that has other settings, such as another local address.
     pub fn with_client(client: Client, base_url: &str) -> Self {
-        Self { client, base_url: base_url.to_owned(), tolerates_shutdown: false }
+        Self { client, base_url: base_url.to_owned(), tolerates_shutdown: false, checks_document: false }
     }
 
     /// Returns a client that accepts [`Response::is_engine_shutdown`], for tests that kill the app during requests.
@@ -86,6 +95,9 @@ impl HttpClient {
         };
         if !(self.tolerates_shutdown && response.is_engine_shutdown()) {
             response.assert_common_contract();
+            if self.checks_document {
+                OpenApi::of_app().check(&response).unwrap_or_else(|error| panic!("{error}\n{response:?}"));
+            }
         }
         Ok(response)
     }

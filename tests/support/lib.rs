@@ -14,9 +14,9 @@ mod human_checks;
 mod identity;
 mod issuer;
 mod ledger;
+mod openapi;
 pub mod payments;
 mod poll;
-pub mod slow_senders;
 pub mod stores;
 mod tickets;
 
@@ -26,5 +26,6 @@ pub use self::{
     http::{HttpClient, Response, client_builder},
     identity::Claims,
     issuer::Issuer,
+    openapi::OpenApi,
     poll::eventually,
 };

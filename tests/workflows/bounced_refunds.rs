@@ -281,7 +281,6 @@ async fn the_answer_to_an_attempt_that_was_reported_as_failed_meanwhile_changes_
 async fn a_refund_that_was_confirmed_in_part_ends_whatever_is_reported_since() {
     let provider = FakeProvider::default();
     crash_at_every_call_and_recover(
-        "payment callback: a refund reported without its id",
         1,
         async |fixture| {
             fixture.refunding_order(1, "ada").await;
@@ -318,7 +317,6 @@ async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
     let provider = FakeProvider::default();
     provider.refund_behaviour.set(RefundBehaviour::Succeed);
     crash_at_every_call(
-        "operator: a bounced refund replayed",
         2,
         async |fixture| {
             let order_no = fixture.refunding_order(1, "ada").await;

@@ -21,7 +21,6 @@ use crate::{
 #[tokio::test]
 async fn a_crashed_writer_loses_and_duplicates_no_order() {
     crash_at_every_call(
-        "order writer: a batch",
         5,
         async |fixture| {
             for n in 0..3 {
@@ -51,7 +50,6 @@ async fn a_crashed_writer_loses_and_duplicates_no_order() {
 #[tokio::test]
 async fn a_crashed_sweeper_returns_every_unit_once() {
     crash_at_every_call(
-        "sweeper: a batch of due orders",
         3,
         async |fixture| {
             for n in 0..3 {
@@ -70,7 +68,6 @@ async fn a_crashed_sweeper_returns_every_unit_once() {
 #[tokio::test]
 async fn a_crashed_cancel_is_complete_or_has_no_effect() {
     crash_at_every_call(
-        "checkout: a cancel",
         1,
         async |fixture| {
             fixture.pending_order(1, "ada", 1).await;
@@ -89,7 +86,6 @@ async fn a_crashed_cancel_is_complete_or_has_no_effect() {
 #[tokio::test]
 async fn a_crashed_payment_callback_is_completed_when_it_is_redelivered() {
     crash_at_every_call(
-        "payment callback: in time",
         1,
         async |fixture| {
             fixture.pending_order(1, "ada", 1).await;
@@ -108,7 +104,6 @@ async fn a_crashed_payment_callback_is_completed_when_it_is_redelivered() {
 async fn a_crashed_late_payment_takes_one_unit_or_is_refunded() {
     for free in [true, false] {
         crash_at_every_call(
-            if free { "payment callback: late, a unit is free" } else { "payment callback: late, no unit is free" },
             1,
             async |fixture| {
                 fixture.pending_order(1, "ada", 1).await;
@@ -137,7 +132,6 @@ async fn a_crashed_late_payment_takes_one_unit_or_is_refunded() {
 async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
     use workflows::{hot::read_gate::read_gate, ledger::activities, operator::activities::OperatorContext};
     crash_at_every_call(
-        "operator: a start key rotated",
         1,
         async |_| {},
         async |fixture| {
@@ -170,7 +164,6 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
     };
     let passed = |id: &str| CheckOutcome::Passed(CheckRecord { id: id.to_owned(), expires_at: NOW.plus(60_000) });
     crash_at_every_call(
-        "admission: a human check used",
         1,
         async |_| {},
         async |fixture| {
@@ -195,7 +188,6 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
 #[tokio::test]
 async fn a_crashed_refund_is_done_once() {
     crash_at_every_call(
-        "refund: requested and confirmed",
         2,
         async |fixture| {
             fixture.paid_order(1, "ada").await;
@@ -217,7 +209,6 @@ async fn a_crashed_refund_is_done_once() {
 #[tokio::test]
 async fn a_crashed_replay_makes_one_order() {
     crash_at_every_call(
-        "operator: a dead letter replayed",
         1,
         async |fixture| {
             let stock = workflows::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
@@ -242,7 +233,6 @@ async fn a_crashed_replay_makes_one_order() {
 #[tokio::test]
 async fn a_crashed_rebuild_can_be_repeated_and_counts_every_unit_once() {
     crash_at_every_call_and_recover(
-        "operator: a rebuild",
         5,
         async |fixture| {
             let paid = fixture.pending_order(1, "ada", 2).await;
@@ -272,7 +262,6 @@ async fn a_crashed_rebuild_can_be_repeated_and_counts_every_unit_once() {
 #[tokio::test]
 async fn a_crashed_publish_can_be_repeated() {
     crash_at_every_call_and_recover(
-        "operator: an activity published after Redis lost it",
         5,
         async |fixture| {
             fixture.pending_order(1, "ada", 2).await;

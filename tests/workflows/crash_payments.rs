@@ -86,7 +86,6 @@ impl HttpClient for Crashing<&FakeEndpoint> {
 async fn a_crashed_checkout_leaves_one_session_and_a_payable_order() {
     let provider = FakeProvider::default();
     crash_at_every_call(
-        "checkout: a session opened at a provider",
         2,
         async |fixture| {
             fixture.pending_order(1, "ada", 1).await;
@@ -115,7 +114,6 @@ async fn a_crashed_checkout_leaves_one_session_and_a_payable_order() {
 async fn a_session_that_ended_early_is_replaced_once_even_after_a_crash() {
     let provider = FakeProvider::default();
     crash_at_every_call(
-        "payment callback: a session ended, and the order checked out again",
         2,
         async |fixture| {
             let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
@@ -149,7 +147,6 @@ async fn a_sweeper_that_crashes_while_it_closes_a_session_releases_no_paid_order
     for paid in [true, false] {
         let provider = FakeProvider::default();
         crash_at_every_call(
-            if paid { "sweeper: a provider asked, order paid" } else { "sweeper: a provider asked, order unpaid" },
             2,
             async |fixture| {
                 let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
@@ -179,7 +176,6 @@ async fn a_sweeper_that_crashes_while_it_closes_a_session_releases_no_paid_order
 async fn a_crashed_callback_of_a_refund_made_at_the_provider_makes_no_second_refund() {
     let provider = FakeProvider::default();
     crash_at_every_call_and_recover(
-        "payment callback: a refund made at the provider",
         1,
         async |fixture| {
             fixture.paid_order(1, "ada").await;
@@ -202,7 +198,6 @@ async fn a_crashed_callback_of_a_refund_made_at_the_provider_makes_no_second_ref
 #[tokio::test]
 async fn an_early_refund_is_applied_by_the_next_delivery_of_a_payment_that_was_applied_in_part() {
     crash_at_every_call_and_recover(
-        "payment callback: a payment whose refund was reported before it",
         1,
         async |fixture| {
             fixture.pending_order(1, "ada", 1).await;
@@ -247,7 +242,6 @@ async fn a_refund_whose_sender_crashes_is_made_once() {
     let provider = FakeProvider::default();
     provider.refund_behaviour.set(RefundBehaviour::Succeed);
     crash_at_every_call(
-        "sweeper: a refund sent to a provider",
         2,
         async |fixture| {
             fixture.refunding_order(1, "ada").await;
@@ -272,7 +266,6 @@ async fn a_refund_whose_sender_crashes_after_a_failure_ends_refunded() {
     for answer in [RefundBehaviour::IsBackByFirst, RefundBehaviour::IsBack] {
         let provider = FakeProvider::default();
         crash_at_every_call(
-            "sweeper: a refund sent again after a failure",
             2,
             async |fixture| {
                 let order_no = fixture.refunding_order(1, "ada").await;
@@ -299,7 +292,6 @@ async fn all_events_are_delivered_in_order_after_the_sender_crashes() {
         WebhookTarget { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
     let endpoint = FakeEndpoint::default();
     crash_at_every_call(
-        "sweeper: events sent",
         2,
         async |fixture| {
             set_enabled(&fixture.sql, true).await.unwrap();

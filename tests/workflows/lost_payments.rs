@@ -134,7 +134,6 @@ async fn a_refund_confirmed_before_its_payment_id_is_known_is_held_and_applied_w
 #[tokio::test]
 async fn a_crashed_callback_that_supplies_a_lost_payment_id_leaves_one_refund_with_that_id() {
     crash_at_every_call(
-        "payment callback: a payment id that the ledger lost",
         2,
         async |fixture| {
             let order_no = paid_order_without_payment_id(fixture, 1, "ada").await;

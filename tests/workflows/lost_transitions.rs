@@ -296,7 +296,6 @@ async fn transitions_that_only_the_ledger_has_survive_a_rebuild() {
 #[tokio::test]
 async fn a_late_payment_that_crashes_before_a_rebuild_is_recorded_once_with_its_id() {
     crash_at_every_call_and_recover(
-        "payment callback: late, and then a rebuild",
         1,
         async |fixture| {
             fixture.pending_order(1, "ada", 1).await;
@@ -321,7 +320,6 @@ async fn a_late_payment_that_crashes_before_a_rebuild_is_recorded_once_with_its_
 #[tokio::test]
 async fn a_rebuild_that_crashes_while_it_backfills_transitions_can_be_repeated() {
     crash_at_every_call_and_recover(
-        "operator: a rebuild after the ledger lost transitions",
         1,
         async |fixture| {
             let late = fixture.pending_order(3, "cyd", 1).await;

@@ -69,7 +69,6 @@ async fn assert_kept_or_refunded(fixture: &RealFixture, order_no: &OrderNo, poin
 #[tokio::test]
 async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
     crash_at_every_call(
-        "operator: the payment of a held callback refunded",
         2,
         async |fixture| {
             order_with_held_payment(fixture).await;

@@ -9,6 +9,7 @@ use domain::{
     webhook::{PaymentProvider, ProviderCallback, sign},
 };
 use serde_json::{Value, json};
+use support::OpenApi;
 use workflows::{
     Sql,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
@@ -104,7 +105,7 @@ impl HttpClient for &Service {
         }
         assert_eq!(header(&request, "idempotency-key"), id);
         assert_eq!((request.method, request.url.as_str()), ("POST", "https://pay.shop.example/stampede"));
-        let call: PaymentCall = serde_json::from_str(&request.body).unwrap();
+        let call: PaymentCall = serde_json::from_value(OpenApi::of_app().parse_message(&request.body)).unwrap();
         self.calls.borrow_mut().push((id.clone(), call.clone()));
         let known = self.answers.borrow().iter().find(|(known, _)| *known == id).map(|(_, answer)| answer.clone());
         let answer = known.unwrap_or_else(|| self.answer(&id, &call));

@@ -144,7 +144,6 @@ async fn another_activity_sells_between_the_calls_of_a_rebuild() {
 #[tokio::test]
 async fn a_rebuild_in_calls_that_crashes_is_continued() {
     crash_at_every_call_and_recover(
-        "operator: a rebuild in calls of two orders",
         10,
         async |fixture| sell_three(fixture).await,
         async |fixture| {
@@ -389,7 +388,6 @@ async fn an_order_paid_late_is_backfilled_although_its_first_record_expired() {
 #[tokio::test]
 async fn a_crashed_backfill_in_calls_is_continued() {
     crash_at_every_call_and_recover(
-        "operator: a rebuild in calls of two orders, after the ledger lost orders",
         10,
         async |fixture| {
             fixture.back_up().await;

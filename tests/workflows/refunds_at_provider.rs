@@ -215,7 +215,6 @@ async fn a_refund_made_at_the_provider_whose_failure_is_reported_first_confirms_
 #[tokio::test]
 async fn a_crashed_replay_of_an_unclear_refund_leaves_it_held_or_applied() {
     crash_at_every_call_and_recover(
-        "operator: an unclear refund replayed",
         1,
         async |fixture| {
             let order_no = fixture.paid_order(1, "ada").await;

@@ -319,7 +319,6 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
 #[tokio::test]
 async fn a_rebuild_that_crashes_while_it_backfills_orders_can_be_repeated() {
     crash_at_every_call_and_recover(
-        "operator: a rebuild after the ledger was restored from a backup",
         4,
         async |fixture| {
             start_second_epoch(fixture).await;

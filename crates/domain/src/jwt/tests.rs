@@ -127,6 +127,25 @@ fn another_algorithm_or_key_is_refused() {
     assert_eq!(verifier().verify(&larger.expect("a token")), Err(TokenError::Forged));
 }
 
+/// Each token and its key are those of another library, PyJWT 2.15.
+#[test]
+fn a_token_of_each_algorithm_is_verified_by_its_pem_and_its_jwk_and_by_no_other_key() {
+    let vectors: Vec<Value> = serde_json::from_str(include_str!("pyjwt.json")).expect("JSON");
+    let text = |vector: &Value, name: &str| vector[name].as_str().expect("a text").to_owned();
+    for vector in &vectors {
+        for key in [text(vector, "pem"), vector["jwk"].to_string()] {
+            let verifier = Verifier::new(&text(vector, "algorithm"), &key, "shop", "stampede").expect("a key");
+            for token in vectors.iter().map(|other| text(other, "token")) {
+                assert_eq!(verifier.verify(&token).is_ok(), token == text(vector, "token"), "{key}: {token}");
+            }
+            let claims = json!({"sub": "ada", "exp": FAR_FUTURE, "iss": "shop", "aud": "stampede"});
+            let confused = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(key.as_bytes()))
+                .expect("a token");
+            assert_eq!(verifier.verify(&confused), Err(TokenError::Forged), "the public key as a shared secret");
+        }
+    }
+}
+
 #[test]
 fn a_weak_or_mistaken_key_is_refused() {
     assert!(Verifier::new("HS256", "short", "i", "a").is_err());

@@ -161,27 +161,26 @@ fn browser(root: &Path) -> Suite {
     Suite { name: "browser".to_owned(), steps: vec![step], sources: vec![] }
 }
 
-/// Official client libraries of Node and Python, each with an app that calls the servers of the tests.
+/// Official client libraries and the example payment service, each with an app that calls the servers of the tests.
 fn interop(root: &Path) -> Result<Suite> {
-    let python = target_directory(root).join("interop/bin/python");
-    let step = |name: &str, more: &[&'static str], program: &[&OsStr]| {
+    let step = |name: &str, more: &[&'static str], files: &[OsString]| {
         let variables = INTEROP_VARIABLES.iter().chain(more).flat_map(|variable| ["--variable", variable]);
-        with_app(root, "tests/interop", name, variables.map(OsStr::new).chain(program.iter().copied()))
+        let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"];
+        let program = variables.chain(node).map(OsStr::new).chain(files.iter().map(OsString::as_os_str));
+        let mut step = with_app(root, "tests/interop", name, program);
+        step.command.env("PYTHON", target_directory(root).join("interop/bin/python"));
+        step
     };
-    let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"].map(OsStr::new);
     let mut files: Vec<OsString> =
         fs::read_dir(root.join("tests/interop"))?.map(|entry| Ok(entry?.file_name())).collect::<Result<_>>()?;
     files.retain(|file| file.to_string_lossy().ends_with(".test.js"));
     files.sort();
-    let (stripe, others): (Vec<_>, Vec<_>) =
-        files.iter().map(OsString::as_os_str).partition(|file| *file == "stripe.test.js");
-    let (stripe, others) = ([&node[..], &stripe].concat(), [&node[..], &others].concat());
-    let unittest = |what| [python.as_os_str(), OsStr::new("-m"), OsStr::new("unittest"), OsStr::new(what)];
+    let (stripe, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file == "stripe.test.js");
+    let (service, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file == "payment_service.test.js");
     let steps = vec![
         step("node --test stripe.test.js", &STRIPE_VARIABLES, &stripe),
+        step("node --test payment_service.test.js", &PAYMENT_SERVICE_VARIABLES, &service),
         step("node --test", &[], &others),
-        step("python -m unittest payment_service", &PAYMENT_SERVICE_VARIABLES, &unittest("payment_service")),
-        step("python -m unittest", &[], &unittest("discover")),
     ];
     Ok(Suite { name: "interop".to_owned(), steps, sources: vec![] })
 }
