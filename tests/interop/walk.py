@@ -141,9 +141,6 @@ def public_reads(caller):
     assert "start_key" not in caller.call("GET", "/api/activities/soon/gate.json")
     script = caller.call("GET", "/api/activities/main/gate.js")
     assert json.loads(script.removeprefix("globalThis.stampedeGate = ").rstrip(";\n"))["phase"] == "open"
-    for _ in range(2):
-        caller.call("POST", "/api/activities/soon/reminders", expect=204)
-    caller.call("POST", "/api/activities/none/reminders", expect="404 not_found")
     for path in ["/api/activities/draft", "/api/activities/none/gate.json", "/api/activities/none/gate.js"]:
         caller.call("GET", path, expect="404 not_found")
 

@@ -8,7 +8,6 @@ pub mod limits;
 pub mod order_list;
 pub mod read_gate;
 pub mod recent_bans;
-pub mod reminders;
 pub mod reserve;
 pub mod status;
 pub mod winners;

@@ -128,7 +128,7 @@ test("an address is kept on the device for its user, if the buyer wants", async 
   expect(await page.evaluate(() => localStorage.getItem("stampede.address"))).toBeNull();
 });
 
-test("a calendar file reminds of the start, and operators see how many asked for one", async ({ page }) => {
+test("a calendar file reminds of the start", async ({ page }) => {
   const title = `Läufer, "Größe; 42"\\ ${"很".repeat(60)}`;
   const { id } = await publish({ startsIn: 600_000, title });
   await page.goto(`/sale?activity=${id}`);
@@ -144,7 +144,6 @@ test("a calendar file reminds of the start, and operators see how many asked for
   expect(lines).toContain(`DTSTART:${start.replace(/[-:]|\.\d+/g, "")}`);
   expect(lines).toContain(`SUMMARY:${title.replace(/[\\;,]/g, "\\$&")}`);
   expect([lines[0], lines.at(-2), lines.at(-1)]).toEqual(["BEGIN:VCALENDAR", "END:VCALENDAR", ""]);
-  await expect.poll(async () => (await callAdmin("GET", `/activities/${id}/stats`)).reminders).toBe(1);
   const open = await publish();
   await page.goto(`/sale?activity=${open.id}`);
   await signInOnPage(page, unique("cal"));
