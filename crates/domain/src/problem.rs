@@ -179,7 +179,7 @@ pub struct ProblemDocument<'a> {
     errors: &'a [FieldError],
     /// With `rate_limited`: the limits that were exceeded.
     #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
-    #[schemars(extend("items" = { "type": "string", "enum": ["user", "ip", "site", "all", "client"] }))]
+    #[schemars(extend("items" = { "type": "string", "enum": ["user", "ip", "site", "all"] }))]
     violated_policies: &'a [String],
     #[serde(flatten)]
     extensions: &'a Extensions,

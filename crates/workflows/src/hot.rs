@@ -1,7 +1,6 @@
 //! Requests of visitors and buyers to Redis, one round trip each; the list of orders reads one activity a round trip.
 
 pub mod admission;
-pub mod client_limits;
 pub mod gate_cache;
 pub mod instance_counts;
 pub mod limits;

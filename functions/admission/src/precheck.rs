@@ -10,7 +10,7 @@ use domain::{
     time::Millis,
 };
 use platform::{
-    activity_cache, auth, client_limits, clock,
+    activity_cache, auth, clock,
     http::{ApiError, Request},
     instance_counts,
     redis::SpinRedis,
@@ -113,8 +113,6 @@ impl Eligible {
         if is_banned {
             return Err(Problem::new(Code::Banned, BANNED).into());
         }
-        // Forged tokens cost a signature check each, and no limit in Redis counts them.
-        client_limits::signed_in(request).await?;
         let claims = auth::verify_token(request).await?.map_err(|error| {
             // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
             // key that the identity provider has just published. It counts either way: an address with many only makes

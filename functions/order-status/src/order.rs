@@ -9,7 +9,7 @@ use domain::{
     time::{Millis, ceil_seconds},
 };
 use platform::{
-    auth, client_limits,
+    auth,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -43,7 +43,6 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
     let bearer = request.bearer().unwrap_or_default();
     // Tickets begin with their format version, `1.`; a JSON Web Token begins with the base64 of `{"`.
     if !bearer.starts_with("1.") {
-        client_limits::signed_in(request).await?;
         let user = auth::user(request).await?.sub;
         return Ok((auth::order_no(order_no).await?, Some(user)));
     }
@@ -55,7 +54,6 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
     if own.to_string() != order_no {
         return Err(auth::order_not_found());
     }
-    client_limits::poll(request, order_no).await?;
     Ok((own, None))
 }
 
