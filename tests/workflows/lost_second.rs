@@ -99,7 +99,7 @@ async fn a_lost_unit_that_was_sold_again_is_refused_by_the_ledger_and_leaves_no_
                     resume(&fixture).await;
                 }
                 let third = fixture.reserve(3, "cyd", 1).await.unwrap().outcome;
-                assert!(matches!(third, ReserveOutcome::SoldOut(_)), "{ledger}: {third:?}");
+                assert!(matches!(third, ReserveOutcome::Refused(Code::SoldOut, _)), "{ledger}: {third:?}");
             }
             if released {
                 fixture.cancel(&first).await.unwrap();

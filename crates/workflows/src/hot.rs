@@ -9,4 +9,3 @@ pub mod read_gate;
 pub mod recent_bans;
 pub mod reserve;
 pub mod status;
-pub mod winners;

@@ -61,7 +61,7 @@ pub async fn decide(request: &ReserveRequest) -> Result<Option<RefreshGuard>, (C
     }
 }
 
-/// Updates the cache from Redis's reply. Takes the winners out of the reply.
-pub fn update(request: &ReserveRequest, reply: &mut ReserveReply) {
+/// Updates the cache from Redis's reply.
+pub fn update(request: &ReserveRequest, reply: &ReserveReply) {
     CACHE.with_borrow_mut(|cache| cache.update(request, reply, clock::now()));
 }

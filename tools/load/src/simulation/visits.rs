@@ -20,7 +20,7 @@ pub struct VisitReport {
     pub outcome: String,
     /// Whether the outcome of a try is unknown, as in [`super::reserve::Attempt`].
     pub outcome_uncertain: bool,
-    /// Whether the ticket was refused for good at least once.
+    /// Whether the ticket was refused for good at least once, by a refusal that says that it made no order.
     pub refused: bool,
     pub orders: Vec<ObservedOrder>,
 }
@@ -73,7 +73,7 @@ async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitRep
             _ => "accepted".to_owned(),
         },
         outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
-        refused: attempts.iter().any(|attempt| matches!(attempt.outcome, Outcome::Refused(_))),
+        refused: attempts.iter().any(|attempt| matches!(&attempt.outcome, Outcome::Refused(label) if label != "409 sold_out")),
         orders: Vec::new(),
     };
     if let Some((at, order_no)) = accepted.into_iter().min() {

@@ -57,7 +57,8 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
             .describe(
                 "The ticket in the body authenticates the user, and is the idempotency key: with the same SKU and \
                  quantity the first response is repeated, with others it is `ticket_conflict`. A refused request does \
-                 not use the ticket.",
+                 not use the ticket. While a SKU is sold out, a ticket that has made an order may hear `sold_out`, too: \
+                 after a request without an answer, read the order that its `order_no` names.",
             )
             .limited()
             .body(true, schemas.request::<Reservation>())
