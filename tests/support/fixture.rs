@@ -280,6 +280,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             quantity,
             start_key: self.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
+            decide_until: Millis(i64::MAX),
             counts: Vec::new(),
         }
     }

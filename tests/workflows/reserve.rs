@@ -1,7 +1,12 @@
 //! Tests of `lua/reserve.lua`: each reservation is one atomic decision (C1, C2, C3, B3, B4; I1, I3, I7).
 
 use domain::problem::Code;
-use workflows::{Redis, hot::reserve::ReserveOutcome, keys::Keys};
+use workflows::{
+    Redis,
+    hot::reserve::{ReserveOutcome, ReserveRequest, reserve},
+    keys::Keys,
+    ports::{RedisArg, RedisValue},
+};
 
 use crate::fixture::new_fixture;
 
@@ -74,4 +79,24 @@ async fn unlimited_stock_never_runs_out() {
         assert!(matches!(fixture.reserve(n, "ada", 50).await.unwrap().outcome, ReserveOutcome::Queued(_)));
     }
     assert_eq!(fixture.units().await, (-1, 1_000, 0));
+}
+
+#[tokio::test]
+async fn a_reservation_that_reaches_redis_too_late_changes_nothing_and_can_be_repeated() {
+    let fixture = new_fixture("sqlite", 1, 1).await;
+    let keys = Keys::of(&fixture.activity);
+    let now = fixture.reserve(1, "ada", 2).await.unwrap().now;
+    let late = ReserveRequest { decide_until: now.plus(-1), ..fixture.reservation(2, "bob", 1) };
+    let outcome = reserve(&fixture.redis, &late, true).await.unwrap().outcome;
+    assert_eq!(outcome, ReserveOutcome::Refused(Code::Overloaded, 1_000));
+    assert_eq!(fixture.units().await, (1, 0, 0));
+    let written = [keys.order(late.order_no.ulid()), keys.holders(&fixture.sku)].map(RedisArg::from);
+    assert_eq!(fixture.redis.command("EXISTS", written.into()).await.unwrap(), [RedisValue::Int(0)]);
+    assert_eq!(fixture.redis.command("XLEN", vec![keys.named("orders").into()]).await.unwrap(), [RedisValue::Int(0)]);
+    let again = ReserveRequest { decide_until: now.plus(600_000), ..late };
+    assert!(matches!(reserve(&fixture.redis, &again, true).await.unwrap().outcome, ReserveOutcome::Queued(_)));
+    // The answer to a used ticket comes too late as well.
+    let replay = ReserveRequest { decide_until: now.plus(-1), ..again };
+    let outcome = reserve(&fixture.redis, &replay, true).await.unwrap().outcome;
+    assert_eq!(outcome, ReserveOutcome::Refused(Code::Overloaded, 1_000));
 }

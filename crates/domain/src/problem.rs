@@ -70,8 +70,8 @@ codes! {
     Ended = "ended", 410, "The sale has ended";
     /// An operator paused the activity.
     Paused = "paused", 503, "The sale is paused";
-    /// The request is shed: an operator has turned shedding on (challenges, tickets, reservations), or the predicted
-    /// wait in the queue is too long (reservations).
+    /// The request is shed: an operator has turned shedding on (challenges, tickets, reservations), the predicted wait in
+    /// the queue is too long (reservations), or the request took too long to be decided (reservations).
     Overloaded = "overloaded", 503, "Too busy right now";
     /// Temporarily refused: Redis or the ledger is unavailable, the gate or the stock is not loaded, a variable is
     /// missing or wrong, the payment provider did not answer, or the order of a callback is still queued.

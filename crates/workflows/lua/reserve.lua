@@ -5,8 +5,8 @@
 -- switched off makes no call.
 --
 -- KEYS  1 gate
--- ARGV  1 ULID, 2 user, 3 address, 4 SKU, 5 quantity, 6 start key, 7 "1" if the caller wants the gate, then the
---       instance's counts (`record_counts`)
+-- ARGV  1 ULID, 2 user, 3 address, 4 SKU, 5 quantity, 6 start key, 7 "1" if the caller wants the gate, 8 until
+--       when this call may decide (ms), then the instance's counts (`record_counts`)
 -- Reply a text, joined by tabs: word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate
 --         ("state|starts_at|ends_at|shed|start_key" or ""), then
 --         queued | replayed: ahead, wait (ms), amount, currency, created_at (ms)
@@ -41,10 +41,12 @@ local function refuse(word, ...)
 end
 
 -- What needs no Redis costs no call of its own: an instance reports it with its next valid ticket.
-record_counts(8, prefix, state)
+record_counts(9, prefix, state)
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
+-- A buyer who has looked for the order in vain gets none later.
+if now > tonumber(ARGV[8]) then return refuse('overloaded', 1000) end
 if state == 'closed' or now >= tonumber(ends_at) then return refuse('ended') end
 if state == 'paused' then return refuse('paused') end
 if now < tonumber(starts_at) then return refuse('not_open', starts_at - now) end

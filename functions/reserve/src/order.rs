@@ -19,7 +19,7 @@ use platform::{
 };
 use workflows::hot::{
     limits::{self, RateLimitStatus},
-    reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
+    reserve::{MAX_DELAY_MS, ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 
 use crate::gate_refresh;
@@ -50,12 +50,14 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         quantity: body.quantity,
         start_key: body.start_key,
         ip,
+        decide_until: now,
         counts: Vec::new(),
     };
     let refresh_guard = gate_refresh::decide(&reserve_request).await.map_err(|(code, wait_ms)| {
         instance_counts::record_refusal(&activity, code);
         refusal(code, wait_ms, &[], &reserve_request.order_no)
     })?;
+    reserve_request.decide_until = gate_refresh::redis_time(&activity, now.plus(MAX_DELAY_MS));
     reserve_request.counts = instance_counts::take(&activity);
     let reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
     gate_refresh::update(&reserve_request, &reply);

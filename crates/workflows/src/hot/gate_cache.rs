@@ -139,6 +139,13 @@ impl<W> GateCache<W> {
         }
     }
 
+    /// The moment `at` of the instance's clock by Redis's clock, as far as replies have told it: before the first one the
+    /// clocks count as equal.
+    pub fn redis_time(&self, activity: &ActivityId, at: Millis) -> Millis {
+        let gate = self.0.get(activity).and_then(|entry| entry.gate.as_ref());
+        at.plus(gate.map_or(0, |(_, _, offset)| *offset))
+    }
+
     /// Learns the gate, the SKU's state and the ban from Redis's reply to a reservation.
     pub fn update(&mut self, request: &ReserveRequest, reply: &ReserveReply, now: Millis) {
         let Some(entry) = self.0.get_mut(request.order_no.activity()) else { return };

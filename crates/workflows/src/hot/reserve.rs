@@ -17,6 +17,10 @@ use crate::{
     script::RESERVE,
 };
 
+/// How long after its arrival a reservation may be decided, in milliseconds. Two more seconds are for its way to the app:
+/// ten seconds after a request without an answer, it has made its order or never will.
+pub const MAX_DELAY_MS: i64 = 8_000;
+
 /// A reservation that passed all checks that need no store.
 #[derive(Debug, Clone)]
 pub struct ReserveRequest {
@@ -32,6 +36,8 @@ pub struct ReserveRequest {
     pub start_key: String,
     /// The client's address as `platform::request_address` returns it (IPv6: the /64 network).
     pub ip: String,
+    /// Redis's time until which Redis may decide it: a later call is refused as overloaded, and changes nothing.
+    pub decide_until: Millis,
     /// What the instance counted since its last call (B6, G2).
     pub counts: Vec<(String, i64)>,
 }
@@ -102,6 +108,7 @@ pub async fn reserve<R: Redis>(
         request.quantity.to_string().into(),
         request.start_key.as_str().into(),
         if with_gate { "1" } else { "0" }.into(),
+        request.decide_until.0.to_string().into(),
     ];
     limits::push_counts(&request.counts, &mut args);
     let reply = RESERVE.run(redis, vec![keys.named("gate")], args).await?;

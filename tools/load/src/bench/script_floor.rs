@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use domain::ids::{ActivityId, OrderNo, SkuId, UserId};
+use domain::time::Millis;
 use http::Method;
 use workflows::hot::reserve::{ReserveRequest, reserve};
 use workflows::ports::{RedisArg, RedisValue};
@@ -40,6 +41,7 @@ pub async fn script_requests(server: &Server, opened: &OpenActivity, count: usiz
             quantity: 1,
             start_key: opened.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
+            decide_until: Millis(i64::MAX),
             counts: Vec::new(),
         };
         let recorder = Recorder::default();

@@ -21,6 +21,7 @@ fn request_of(activity: &str, ticket: u128, sku: &str, quantity: i64) -> Reserve
         quantity,
         start_key: KEY.to_owned(),
         ip: String::new(),
+        decide_until: Millis(0),
         counts: Vec::new(),
     }
 }
@@ -116,7 +117,9 @@ fn a_closed_gate_refuses_with_its_code_and_wait_by_the_clock_of_redis() {
         assert_eq!(cache.decide(&request, Millis(0)), Decision::Refresh);
         let outcome = ReserveOutcome::Refused(Code::Paused, 0);
         // Redis's clock is 3 s ahead of the instance's.
+        assert_eq!(cache.redis_time(request.order_no.activity(), Millis(100)), Millis(100));
         cache.update(&request, &ReserveReply { gate: Some(gate), ..reply(outcome, true, 3_000) }, Millis(0));
+        assert_eq!(cache.redis_time(request.order_no.activity(), Millis(100)), Millis(3_100));
         assert_eq!(cache.decide(&request, Millis(100)), expected);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use domain::ids::{ActivityId, OrderNo, SkuId, UserId};
 use domain::problem::Code;
+use domain::time::Millis;
 use futures::{StreamExt, TryStreamExt, stream};
 use indicatif::ProgressBar;
 use redis::aio::MultiplexedConnection;
@@ -63,6 +64,7 @@ pub async fn add_orders(redis_url: &str, opened: &OpenActivity, orders: usize, b
                 quantity: 1,
                 start_key: opened.start_key.clone(),
                 ip: "127.0.0.1".to_owned(),
+                decide_until: Millis(i64::MAX),
                 counts: Vec::new(),
             };
             loop {
