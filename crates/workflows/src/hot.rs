@@ -6,6 +6,6 @@ pub mod instance_counts;
 pub mod limits;
 pub mod order_list;
 pub mod read_gate;
-pub mod recent_bans;
+pub mod recent;
 pub mod reserve;
 pub mod status;

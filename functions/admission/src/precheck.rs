@@ -23,7 +23,7 @@ use workflows::{
     hot::{
         admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
         limits::{self, RateLimitStatus},
-        recent_bans::RecentBans,
+        recent::RecentBans,
     },
 };
 
