@@ -274,7 +274,7 @@ async fn run_round(seed: u64, durability: Durability, recovery: Recovery, start:
     for (acknowledged, buyer) in acknowledged.iter().zip(&buyers) {
         let acknowledged = acknowledged.lock().unwrap().clone();
         let Some((order_no, sent_at, received_at)) = acknowledged.accepted else { continue };
-        let response = app.get_order(&order_no, &buyer.ticket).await;
+        let response = app.http.get(&format!("/api/orders/{order_no}?last=true"), &buyer.ticket).await;
         if response.status == 404 {
             // Redis decided between the two times; the response may have been in flight when Redis was killed.
             let within_loss_window = |killed_at: &Instant| {

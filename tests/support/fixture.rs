@@ -366,7 +366,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Returns the checkout URL that polling shows, from Redis.
     pub async fn redis_checkout_url(&self, order_no: &OrderNo) -> Option<String> {
-        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().1.and_then(|order| order.checkout_url)
+        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().order.and_then(|order| order.checkout_url)
     }
 
     /// Applies a callback of type `kind` about payment `pay-<order number>`. `amount` is in cents.
@@ -433,7 +433,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Returns an order's status in Redis.
     pub async fn redis_status(&self, order_no: &OrderNo) -> Option<OrderStatus> {
-        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().1.map(|order| order.status)
+        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().order.map(|order| order.status)
     }
 
     /// Returns left, held and sold units in Redis. Asserts that the audit passes, and that the stores agree if no order

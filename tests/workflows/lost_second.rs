@@ -51,8 +51,8 @@ async fn an_extension_that_redis_lost_comes_back() {
         let extended = fixture.order_row(&order_no).await.order.pay_by;
         fixture.lose_redis_writes(&snapshot).await;
         fixture.recover().await;
-        let (_, order) = workflows::hot::status::load_order(&fixture.redis, &order_no).await.unwrap();
-        assert_eq!(order.unwrap().pay_by, extended, "{ledger}");
+        let lookup = workflows::hot::status::load_order(&fixture.redis, &order_no).await.unwrap();
+        assert_eq!(lookup.order.unwrap().pay_by, extended, "{ledger}");
     }
 }
 

@@ -1,9 +1,13 @@
 //! Tests of `lua/reserve.lua`: each reservation is one atomic decision (C1, C2, C3, B3, B4; I1, I3, I7).
 
-use domain::problem::Code;
+use domain::{ids::OrderNo, problem::Code, time::Millis};
+use ulid::Ulid;
 use workflows::{
     Redis,
-    hot::reserve::{ReserveOutcome, ReserveRequest, reserve},
+    hot::{
+        reserve::{ReserveOutcome, ReserveRequest, reserve},
+        status::load_order,
+    },
     keys::Keys,
     ports::{RedisArg, RedisValue},
 };
@@ -99,4 +103,23 @@ async fn a_reservation_that_reaches_redis_too_late_changes_nothing_and_can_be_re
     let replay = ReserveRequest { decide_until: now.plus(-1), ..again };
     let outcome = reserve(&fixture.redis, &replay, true).await.unwrap().outcome;
     assert_eq!(outcome, ReserveOutcome::Refused(Code::Overloaded, 1_000));
+}
+
+#[tokio::test]
+async fn redis_proves_that_a_young_order_does_not_exist_while_its_gate_is_complete() {
+    let fixture = new_fixture("sqlite", 1, 1).await;
+    let gate = Keys::of(&fixture.activity).named("gate");
+    let now = fixture.reserve(1, "ada", 1).await.unwrap().now;
+    let proves_absence = async |issued_at: Millis| {
+        let ticket = Ulid::from_parts(issued_at.0.unsigned_abs(), 7);
+        let order_no = OrderNo::new(fixture.activity.clone(), ticket);
+        load_order(&fixture.redis, &order_no).await.unwrap().proves_absence(&order_no)
+    };
+    assert!(proves_absence(now.plus(-3_500_000)).await);
+    assert!(!proves_absence(now.plus(-3_600_000)).await, "a record may have expired");
+    assert!(!load_order(&fixture.redis, &fixture.order_no(1)).await.unwrap().proves_absence(&fixture.order_no(1)));
+    fixture.redis.command("HSET", vec![gate.clone().into(), "restoring".into(), "1".into()]).await.unwrap();
+    assert!(!proves_absence(now).await, "while Redis is restored");
+    fixture.redis.command("DEL", vec![gate.into()]).await.unwrap();
+    assert!(!proves_absence(now).await, "without a gate");
 }

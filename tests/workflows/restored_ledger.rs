@@ -304,8 +304,7 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
             Some(OrderStatus::Failed),
             "{ledger}: the order is not shown as failed to its buyer"
         );
-        let (_, failed) = load_order(&fixture.redis, &lost).await.unwrap();
-        let failed = failed.unwrap();
+        let failed = load_order(&fixture.redis, &lost).await.unwrap().order.unwrap();
         assert_eq!((failed.pay_by, failed.reason.as_deref()), (None, Some("no_room_in_ledger")), "{ledger}");
         // After a restock the dead letter can be requeued.
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();

@@ -4,7 +4,7 @@ use std::{cell::RefCell, rc::Rc};
 
 use domain::{
     human_check::Subject,
-    ids::ActivityId,
+    ids::{ActivityId, UserId},
     jwt::{Claims, TokenError, unverified_user},
     problem::{Code, Problem},
     time::Millis,
@@ -23,7 +23,7 @@ use workflows::{
     hot::{
         admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
         limits::{self, RateLimitStatus},
-        recent::RecentBans,
+        recent::Recent,
     },
 };
 
@@ -31,7 +31,8 @@ use workflows::{
 pub const BANNED: &str = "This user or address may not take part.";
 
 thread_local! {
-    static RECENT_BANS: RefCell<RecentBans> = RefCell::default();
+    /// The users whom Redis refused as banned, by activity and client address. Those whose tokens were verified only.
+    static RECENT_BANS: RefCell<Recent<(ActivityId, UserId, String)>> = RefCell::default();
 }
 
 /// A visitor who passed the checks that [`Precheck::run`] makes, with what they loaded.
@@ -75,7 +76,8 @@ impl Precheck {
             Err((code, wait_ms)) => {
                 if code == Code::Banned {
                     let Visitor { activity, user, ip, .. } = &visitor;
-                    RECENT_BANS.with_borrow_mut(|bans| bans.record(activity, user, ip, clock::now()));
+                    let banned = (activity.clone(), user.clone(), ip.clone());
+                    RECENT_BANS.with_borrow_mut(|bans| bans.record(banned, clock::now()));
                 }
                 let detail = match code {
                     Code::Banned => BANNED,
@@ -105,10 +107,12 @@ impl Eligible {
     /// Runs the checks that need no Redis call of this request.
     async fn check(request: &Request, activity: &ActivityId, ip: &str) -> Result<Self, ApiError> {
         let now = clock::now();
-        // A banned client that goes on costs no signature check, which takes most of the time here.
+        // A banned client that goes on costs no signature check, which takes most of the time here. The user may be
+        // unverified: a forged token is refused in any case.
         let is_banned = RECENT_BANS.with_borrow(|bans| {
             let claimed = || request.bearer().and_then(|token| unverified_user(&token));
-            !bans.is_empty() && claimed().is_some_and(|user| bans.contains(activity, &user, ip, now))
+            let is_banned = |user| bans.contains(&(activity.clone(), user, ip.to_owned()), now);
+            !bans.is_empty() && claimed().is_some_and(is_banned)
         });
         if is_banned {
             return Err(Problem::new(Code::Banned, BANNED).into());

@@ -18,7 +18,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let order_no = auth::order_no(order_no).await?;
     let order = match orders::load(&SpinLedger::open().await, &order_no).await? {
         Some(row) => row.order,
-        None => load_order(&SpinRedis, &order_no).await?.1.ok_or_else(auth::order_not_found)?,
+        None => load_order(&SpinRedis, &order_no).await?.order.ok_or_else(auth::order_not_found)?,
     };
     if order.user != user {
         return Err(auth::order_not_found());

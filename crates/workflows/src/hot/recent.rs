@@ -1,40 +1,41 @@
-//! Remembers who was banned a moment ago (B6): an instance refuses their next requests before it verifies a signature.
+//! Remembers what Redis answered a moment ago, so that an instance repeats the answer without a call: who is banned
+//! (B6), which orders do not exist (D5).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, hash::Hash};
 
-use domain::{
-    ids::{ActivityId, UserId},
-    time::Millis,
-};
+use domain::time::Millis;
 
-/// How long a refusal is repeated from memory, in milliseconds: lifting a ban takes effect within this time.
-const MAX_AGE_MS: i64 = 1_000;
+use crate::cache::ttl::{MAX_AGE_MS, is_fresh};
 
 /// Maximum number of entries. When it is reached, the next one discards all of them.
-const MAX_ENTRIES: usize = 256;
+const MAX_ENTRIES: usize = 1_024;
 
-/// The users whom Redis refused as banned, by activity and client address.
-#[derive(Debug, Default)]
-pub struct RecentBans(HashMap<(ActivityId, UserId, String), Millis>);
+/// The keys of which an answer was true, for less than a second.
+#[derive(Debug)]
+pub struct Recent<K>(HashMap<K, Millis>);
 
-impl RecentBans {
-    /// Records that Redis refused a user, whose token was verified, at `now`.
-    pub fn record(&mut self, activity: &ActivityId, user: &UserId, ip: &str, now: Millis) {
+impl<K> Default for Recent<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash> Recent<K> {
+    /// Records that the answer was true of `key` at `now`.
+    pub fn record(&mut self, key: K, now: Millis) {
         if self.0.len() >= MAX_ENTRIES {
             self.0.clear();
         }
-        self.0.insert((activity.clone(), user.clone(), ip.to_owned()), now);
+        self.0.insert(key, now);
     }
 
-    /// Whether a request is refused from memory. `user` may be unverified: a forged token is refused in any case, with
-    /// another code.
+    /// Whether the answer was true of `key` less than a second before `now`.
     #[must_use]
-    pub fn contains(&self, activity: &ActivityId, user: &UserId, ip: &str, now: Millis) -> bool {
-        let at = self.0.get(&(activity.clone(), user.clone(), ip.to_owned()));
-        at.is_some_and(|at| (0..MAX_AGE_MS).contains(&(now.0 - at.0)))
+    pub fn contains(&self, key: &K, now: Millis) -> bool {
+        self.0.get(key).is_some_and(|at| is_fresh(*at, now, MAX_AGE_MS))
     }
 
-    /// Whether no user is remembered, so that a token need not be read twice.
+    /// Whether nothing is remembered, so that the key need not be computed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -46,32 +47,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ban_is_remembered_for_a_second_for_its_user_address_and_activity() {
-        let activity = |text: &str| ActivityId::parse(text).expect("id");
-        let user = |text: &str| UserId::parse(text).expect("id");
-        let mut bans = RecentBans::default();
-        assert!(bans.is_empty());
-        bans.record(&activity("sale"), &user("eve"), "192.0.2.1", Millis(5_000));
-        let found =
-            |sale: &str, name: &str, ip: &str, now| bans.contains(&activity(sale), &user(name), ip, Millis(now));
-        assert!(found("sale", "eve", "192.0.2.1", 5_000) && found("sale", "eve", "192.0.2.1", 5_999));
-        for (sale, name, ip, now) in [
-            ("sale", "eve", "192.0.2.1", 6_000),
-            ("sale", "eve", "192.0.2.1", 4_999),
-            ("sale", "eve", "192.0.2.2", 5_000),
-            ("sale", "ada", "192.0.2.1", 5_000),
-            ("other", "eve", "192.0.2.1", 5_000),
-        ] {
-            assert!(!found(sale, name, ip, now), "{sale} {name} {ip} {now}");
-        }
+    fn an_answer_is_remembered_for_less_than_a_second_and_of_its_key_only() {
+        let mut recent = Recent::default();
+        assert!(recent.is_empty());
+        recent.record("eve", Millis(5_000));
+        let times = [4_999, 5_000, 5_900, 5_901];
+        assert_eq!(times.map(|now| recent.contains(&"eve", Millis(now))), [false, true, true, false]);
+        assert!(!recent.contains(&"ada", Millis(5_000)));
     }
 
     #[test]
     fn the_memory_is_bounded() {
-        let (mut bans, activity) = (RecentBans::default(), ActivityId::parse("sale").expect("id"));
+        let mut recent = Recent::default();
         for n in 0..10 * MAX_ENTRIES {
-            bans.record(&activity, &UserId::parse(&n.to_string()).expect("id"), "192.0.2.1", Millis(0));
-            assert!(bans.0.len() <= MAX_ENTRIES);
+            recent.record(n, Millis(0));
+            assert!(recent.0.len() <= MAX_ENTRIES);
         }
     }
 }
