@@ -85,8 +85,8 @@ impl KeyValue for FakeKeyValue {
 
     async fn sleep(&self, _: i64) {}
 
-    fn random_bits(&self) -> Result<u128, StoreError> {
-        Ok(0)
+    fn random_bits(&self) -> u128 {
+        0
     }
 }
 
