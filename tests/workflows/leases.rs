@@ -1,7 +1,7 @@
 //! Tests of leases (G3): one sweeper holds the lease, and a sweeper that lost it changes nothing.
 
 use futures::future::join_all;
-use workflows::{ledger::leases, recovery::turns};
+use workflows::{cache::lease, ledger::leases, recovery::turns};
 
 use crate::fixture::{LEDGERS, NOW, new_fixture};
 
@@ -79,4 +79,16 @@ fn activities_are_swept_in_turn_after_the_last_one_swept() {
     assert_eq!(turns::rotate_after(ids(["c", "a", "b"]), "b"), ids(["c", "a", "b"]));
     assert_eq!(turns::rotate_after(ids(["c", "a", "b"]), "bb"), ids(["c", "a", "b"]));
     assert_eq!(turns::rotate_after(ids(["c", "a", "b"]), "c"), ids(["a", "b", "c"]));
+}
+
+#[tokio::test]
+async fn a_lease_in_redis_is_its_owners_until_it_is_released() {
+    let fixture = new_fixture("sqlite", 1, 1).await;
+    let key = format!("stampede:{{{}}}:lease", fixture.activity);
+    let hold = async |owner| lease::hold(&fixture.redis, &key, owner, 60_000).await.unwrap();
+    assert_eq!([hold("a").await, hold("a").await, hold("b").await], [true, true, false]);
+    lease::release(&fixture.redis, &key, "b").await.unwrap();
+    assert!(!hold("b").await, "b released the lease of a");
+    lease::release(&fixture.redis, &key, "a").await.unwrap();
+    assert!(hold("b").await);
 }
