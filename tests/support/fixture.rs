@@ -366,7 +366,11 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Returns the checkout URL that polling shows, from Redis.
     pub async fn redis_checkout_url(&self, order_no: &OrderNo) -> Option<String> {
-        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().order.and_then(|order| order.checkout_url)
+        workflows::hot::status::load_order(&self.redis, order_no)
+            .await
+            .unwrap()
+            .order
+            .and_then(|order| order.checkout_url)
     }
 
     /// Applies a callback of type `kind` about payment `pay-<order number>`. `amount` is in cents.

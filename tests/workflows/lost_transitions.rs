@@ -83,7 +83,10 @@ async fn a_sold_out_activity_keeps_the_order_that_took_a_released_unit() {
                 "{ledger}"
             );
             assert!(
-                matches!(fixture.reserve(3, "cyd", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::SoldOut, _)),
+                matches!(
+                    fixture.reserve(3, "cyd", 1).await.unwrap().outcome,
+                    ReserveOutcome::Refused(Code::SoldOut, _)
+                ),
                 "{ledger}"
             );
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");

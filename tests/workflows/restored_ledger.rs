@@ -134,7 +134,10 @@ async fn a_restock_after_a_restored_backup_sets_the_total_and_oversells_nothing(
             ReserveOutcome::Refused(Code::Paused, _)
         ));
         assert_done(operator.set_state(&fixture.activity, ActivityState::Published).await.unwrap());
-        assert!(matches!(fixture.reserve(4, "dee", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::SoldOut, _)), "{ledger}");
+        assert!(
+            matches!(fixture.reserve(4, "dee", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::SoldOut, _)),
+            "{ledger}"
+        );
         assert_done(restock(2).await);
         assert!(matches!(fixture.reserve(5, "eve", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)), "{ledger}");
         assert_done(operator.rotate_start_key(&fixture.activity).await.unwrap());

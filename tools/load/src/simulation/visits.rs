@@ -73,7 +73,9 @@ async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitRep
             _ => "accepted".to_owned(),
         },
         outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
-        refused: attempts.iter().any(|attempt| matches!(&attempt.outcome, Outcome::Refused(label) if label != "409 sold_out")),
+        refused: attempts
+            .iter()
+            .any(|attempt| matches!(&attempt.outcome, Outcome::Refused(label) if label != "409 sold_out")),
         orders: Vec::new(),
     };
     if let Some((at, order_no)) = accepted.into_iter().min() {
