@@ -108,8 +108,9 @@ async fn redis_alone_says_that_there_is_no_order_yet_and_the_last_look_asks_the_
     assert!(commands.len() <= 16 * (periods + 1), "{} of 1,000 polls reached Redis", commands.len());
 
     // While Redis is being restored it does not know.
-    let restoring = [&format!("{prefix}gate"), "restoring", "1"];
-    redis::cmd("HSET").arg(&restoring).query_async::<()>(&mut redis).await.expect("set");
+    let mut restoring = redis::cmd("HSET");
+    restoring.arg(format!("{prefix}gate")).arg(&["restoring", "1"]);
+    restoring.query_async::<()>(&mut redis).await.expect("set");
     support::eventually("the ledger to be asked", async || {
         let polled = app.get_order(&order_no, &buyer.ticket).await;
         if polled.status == 200 { Ok(()) } else { Err(polled.body) }

@@ -7,7 +7,6 @@ use std::{
 
 use domain::{money::Money, order::Order, time::Millis, webhook::PaymentProvider};
 use workflows::{
-    StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::{refunds::Refund, sessions::DueSession},
     payments::provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},

@@ -2,6 +2,7 @@ use std::{collections::HashSet, rc::Rc};
 
 use domain::{activity::ActivityState, ids::OrderNo, money::Money, order::Order, order::OrderStatus};
 use proptest::prelude::*;
+use ulid::Ulid;
 
 use super::*;
 
@@ -279,7 +280,7 @@ proptest! {
                         }
                         Decision::Refuse(code, _) => {
                             prop_assert_eq!(code, Code::SoldOut);
-                            let is_reason = |&(at, refused)| (0..=max_age).contains(&(now - at)) && quantity >= refused;
+                            let is_reason = |&(at, least): &(i64, i64)| (0..=max_age).contains(&(now - at)) && quantity >= least;
                             prop_assert!(refused[sku].iter().any(is_reason), "refuses {} at {}: {:?}", quantity, now, refused);
                             false
                         }
