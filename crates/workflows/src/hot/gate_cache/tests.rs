@@ -133,8 +133,8 @@ fn one_request_asks_again_when_the_refusal_is_old_and_its_answer_counts() {
     assert_eq!(cache.decide(&others, Millis(1_950)), Decision::Refresh);
     answer(&mut cache, &others, queued(&others), true, 1_950);
     let loser = request(2, "a", 1);
-    assert_eq!([(); 2].map(|()| cache.decide(&loser, Millis(2_000))), [Decision::Refresh, Decision::Wait]);
-    answer(&mut cache, &loser, SOLD_OUT, true, 2_000);
+    assert_eq!([(); 2].map(|()| cache.decide(&loser, Millis(2_001))), [Decision::Refresh, Decision::Wait]);
+    answer(&mut cache, &loser, SOLD_OUT, true, 2_001);
     assert_eq!(cache.decide(&loser, Millis(2_100)), Decision::Refuse(Code::SoldOut, 0));
     answer(&mut cache, &request(3, "a", 1), queued(&request(3, "a", 1)), false, 2_200);
     assert_eq!(cache.decide(&loser, Millis(2_300)), Decision::Send, "a unit was released");
