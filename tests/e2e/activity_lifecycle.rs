@@ -116,30 +116,6 @@ async fn a_published_activity_is_shown_and_listed() {
 }
 
 #[tokio::test]
-async fn who_asks_for_a_reminder_before_the_start_is_counted_for_operators() {
-    let app = TestApp::shared();
-    let [soon, draft] = ["soon", "draft"].map(unique_id);
-    let spec = activity_spec(&json!({"starts_at": seconds_from_now(600)}));
-    for id in [&soon, &draft] {
-        app.call_admin(Method::PUT, &format!("/activities/{id}"), &spec).await.is(200);
-    }
-    app.call_admin(Method::POST, &format!("/activities/{soon}/publish"), &Value::Null).await.is(200);
-    let open = app.create_activity(json!({})).await.id;
-    for (id, expected) in [(&soon, 1), (&open, 0)] {
-        for _ in 0..2 {
-            let answer = app.http.post(&format!("/api/activities/{id}/reminders"), "", &Value::Null).await.is(204);
-            assert!(answer.body.is_empty(), "{answer:?}");
-        }
-        let stats = app.call_admin(Method::GET, &format!("/activities/{id}/stats"), &Value::Null).await;
-        assert_eq!(stats.is(200).json()["reminders"], expected, "{id}");
-    }
-    for unknown in [draft.as_str(), "no-such-sale", "NOT AN ID"] {
-        let path = format!("/api/activities/{unknown}/reminders").replace(' ', "%20");
-        app.http.post(&path, "", &Value::Null).await.is_problem(404, "not_found");
-    }
-}
-
-#[tokio::test]
 async fn a_draft_that_ended_long_ago_is_published_as_ended() {
     let app = TestApp::shared();
     let id = unique_id("bygone");

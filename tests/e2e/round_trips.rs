@@ -83,6 +83,42 @@ async fn a_reservation_and_a_poll_cost_one_redis_command_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn redis_alone_says_that_there_is_no_order_yet_and_the_last_look_asks_the_ledger() {
+    let app = TestApp::dedicated();
+    let activity = app.create_activity(json!({})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let order_no = app.place_order(&activity, &buyer).await;
+    let look = async |last: &str| app.http.get(&format!("/api/orders/{order_no}?last={last}"), &buyer.ticket).await;
+    // Only the ledger has the order now.
+    let mut redis = app.connect_redis().await;
+    let prefix = format!("{{{}}}:", activity.id);
+    let record = format!("{prefix}order:{}", order_no.rsplit('.').next().expect("a ULID"));
+    redis::cmd("DEL").arg(record).query_async::<()>(&mut redis).await.expect("deleted");
+    look("false").await.is_problem(404, "not_found");
+    look("true").await.is(200);
+    look("yes").await.is_problem(400, "invalid_request").points_at("?last");
+
+    let start = std::time::Instant::now();
+    let monitor = RedisMonitor::start(&app).await;
+    for _ in 0..1_000 {
+        app.get_order(&order_no, &buyer.ticket).await.is_problem(404, "not_found");
+    }
+    let (commands, periods) = (monitor.stop().await, start.elapsed().as_millis() as usize / 900 + 1);
+    // Up to 16 instances live at the same time, and each asks again after 0.9 s.
+    assert!(commands.len() <= 16 * (periods + 1), "{} of 1,000 polls reached Redis", commands.len());
+
+    // While Redis is being restored it does not know.
+    let mut restoring = redis::cmd("HSET");
+    restoring.arg(format!("{prefix}gate")).arg(&["restoring", "1"]);
+    restoring.query_async::<()>(&mut redis).await.expect("set");
+    support::eventually("the ledger to be asked", async || {
+        let polled = app.get_order(&order_no, &buyer.ticket).await;
+        if polled.status == 200 { Ok(()) } else { Err(polled.body) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_invalid_tickets_do_not_reach_redis() {
     let app = start_with_paused_writer();
     let activity = app.create_activity(json!({})).await;

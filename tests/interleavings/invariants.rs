@@ -59,7 +59,7 @@ pub async fn check(
         };
         let number = OrderNo::parse(number).map_err(|_| number.clone())?;
         let status = OrderStatus::parse(status).ok_or(status.clone())?;
-        let seen = load_order(redis, &number).await.map_err(fail)?.1.map(|order| order.status);
+        let seen = load_order(redis, &number).await.map_err(fail)?.order.map(|order| order.status);
         if seen != Some(status) {
             return Err(format!("order {} is {status:?} in the ledger, {seen:?} in Redis", number.ulid()));
         }

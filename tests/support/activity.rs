@@ -29,6 +29,13 @@ pub struct Buyer {
     pub ticket: String,
 }
 
+impl Buyer {
+    /// The number of the order that the ticket makes, which is in its text: `1.<key>.<activity>.<ULID>.…`.
+    pub fn order_no(&self) -> String {
+        self.ticket.split('.').skip(2).take(2).collect::<Vec<_>>().join(".")
+    }
+}
+
 /// The time `seconds` from now in RFC 3339; negative values lie in the past.
 pub fn seconds_from_now(seconds: i64) -> String {
     (OffsetDateTime::now_utc() + Duration::seconds(seconds)).format(&Rfc3339).expect("a time")

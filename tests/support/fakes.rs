@@ -7,7 +7,6 @@ use std::{
 
 use domain::{money::Money, order::Order, time::Millis, webhook::PaymentProvider};
 use workflows::{
-    StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::{refunds::Refund, sessions::DueSession},
     payments::provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
@@ -88,8 +87,8 @@ impl KeyValue for FakeKeyValue {
 
     async fn sleep(&self, _: i64) {}
 
-    fn random_bits(&self) -> Result<u128, StoreError> {
-        Ok(0)
+    fn random_bits(&self) -> u128 {
+        0
     }
 }
 

@@ -280,6 +280,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             quantity,
             start_key: self.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
+            decide_until: Millis(i64::MAX),
             counts: Vec::new(),
         }
     }
@@ -365,7 +366,11 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Returns the checkout URL that polling shows, from Redis.
     pub async fn redis_checkout_url(&self, order_no: &OrderNo) -> Option<String> {
-        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().1.and_then(|order| order.checkout_url)
+        workflows::hot::status::load_order(&self.redis, order_no)
+            .await
+            .unwrap()
+            .order
+            .and_then(|order| order.checkout_url)
     }
 
     /// Applies a callback of type `kind` about payment `pay-<order number>`. `amount` is in cents.
@@ -432,7 +437,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Returns an order's status in Redis.
     pub async fn redis_status(&self, order_no: &OrderNo) -> Option<OrderStatus> {
-        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().1.map(|order| order.status)
+        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().order.map(|order| order.status)
     }
 
     /// Returns left, held and sold units in Redis. Asserts that the audit passes, and that the stores agree if no order

@@ -367,6 +367,7 @@ async fn invalid_tickets_are_reported_with_the_next_valid_request_and_make_only_
         quantity: 1,
         start_key: fixture.start_key.clone(),
         ip: "192.0.2.1".to_owned(),
+        decide_until: Millis(i64::MAX),
         counts: vec![("203.0.113.7".to_owned(), abused), ("203.0.113.8".to_owned(), 1)],
     };
     let robot = visitor(&fixture, "robot", "203.0.113.7");
@@ -440,6 +441,7 @@ async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
             quantity: 1,
             start_key: fixture.start_key.clone(),
             ip: ip.to_owned(),
+            decide_until: Millis(i64::MAX),
             counts: Vec::new(),
         };
         let outcome = reserve(&fixture.redis, &request, false).await.unwrap().outcome;

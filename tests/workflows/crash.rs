@@ -266,7 +266,7 @@ async fn a_crashed_publish_can_be_repeated() {
         async |fixture| {
             fixture.pending_order(1, "ada", 2).await;
             let keys = workflows::keys::Keys::of(&fixture.activity);
-            for key in ["gate", "stock:phone", "stats", "holders:phone", "winners", "orders"] {
+            for key in ["gate", "stock:phone", "stats", "holders:phone", "orders"] {
                 fixture.redis.command("DEL", vec![keys.named(key).into()]).await.unwrap();
             }
         },

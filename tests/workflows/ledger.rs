@@ -293,7 +293,7 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         let before = fixture.units().await;
         let keys = Keys::of(&fixture.activity);
-        for key in ["gate", "stats", "winners", "orders", "stock:phone", "holders:phone"] {
+        for key in ["gate", "stats", "orders", "stock:phone", "holders:phone"] {
             fixture.redis.command("DEL", vec![keys.named(key).into()]).await.unwrap();
         }
         for n in 1..=3 {

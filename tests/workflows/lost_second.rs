@@ -51,8 +51,8 @@ async fn an_extension_that_redis_lost_comes_back() {
         let extended = fixture.order_row(&order_no).await.order.pay_by;
         fixture.lose_redis_writes(&snapshot).await;
         fixture.recover().await;
-        let (_, order) = workflows::hot::status::load_order(&fixture.redis, &order_no).await.unwrap();
-        assert_eq!(order.unwrap().pay_by, extended, "{ledger}");
+        let lookup = workflows::hot::status::load_order(&fixture.redis, &order_no).await.unwrap();
+        assert_eq!(lookup.order.unwrap().pay_by, extended, "{ledger}");
     }
 }
 
@@ -99,7 +99,7 @@ async fn a_lost_unit_that_was_sold_again_is_refused_by_the_ledger_and_leaves_no_
                     resume(&fixture).await;
                 }
                 let third = fixture.reserve(3, "cyd", 1).await.unwrap().outcome;
-                assert!(matches!(third, ReserveOutcome::SoldOut(_)), "{ledger}: {third:?}");
+                assert!(matches!(third, ReserveOutcome::Refused(Code::SoldOut, _)), "{ledger}: {third:?}");
             }
             if released {
                 fixture.cancel(&first).await.unwrap();

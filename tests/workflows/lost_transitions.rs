@@ -2,7 +2,7 @@
 //!
 //! A rebuild backfills them from Redis, those that release units first.
 
-use domain::{ids::OrderNo, order::OrderStatus};
+use domain::{ids::OrderNo, order::OrderStatus, problem::Code};
 use workflows::{
     Redis, Sql,
     hot::reserve::ReserveOutcome,
@@ -83,7 +83,10 @@ async fn a_sold_out_activity_keeps_the_order_that_took_a_released_unit() {
                 "{ledger}"
             );
             assert!(
-                matches!(fixture.reserve(3, "cyd", 1).await.unwrap().outcome, ReserveOutcome::SoldOut(_)),
+                matches!(
+                    fixture.reserve(3, "cyd", 1).await.unwrap().outcome,
+                    ReserveOutcome::Refused(Code::SoldOut, _)
+                ),
                 "{ledger}"
             );
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");

@@ -5,6 +5,7 @@ use std::{cell::Cell, time::Duration};
 use domain::{
     activity::{ActivitySpec, ActivityState, Sku},
     ids::{ActivityId, SkuId, UserId},
+    problem::Code,
     time::Millis,
 };
 use futures::future::join;
@@ -370,7 +371,7 @@ async fn an_activity_that_counts_too_many_held_units_can_be_paused_and_restocked
         let lowered = operator.restock(&fixture.activity, &fixture.sku, -1, None).await.unwrap();
         assert!(matches!(lowered, OperationOutcome::Conflict(_)), "{ledger}: {lowered:?}");
         let reply = fixture.reserve(3, "cyd", 1).await.unwrap();
-        assert!(matches!(reply.outcome, ReserveOutcome::SoldOut(_)), "{ledger}: {reply:?}");
+        assert!(matches!(reply.outcome, ReserveOutcome::Refused(Code::SoldOut, _)), "{ledger}: {reply:?}");
         assert!(
             matches!(
                 operator.restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap(),

@@ -4,7 +4,6 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 use workflows::{
     Redis, Sql, StoreError,
-    hot::reminders,
     keys::Keys,
     ledger::activities,
     operator::{
@@ -19,28 +18,6 @@ use crate::{
     fixture::{LEDGERS, new_fixture},
     stores::RealLedger,
 };
-
-#[tokio::test]
-async fn a_visitor_who_asks_twice_to_be_reminded_is_counted_once_and_the_count_ends_with_the_gate() {
-    let fixture = new_fixture("sqlite", 1, 1).await;
-    let keys = Keys::of(&fixture.activity);
-    let counted = async || stats::stats(&fixture.redis, &fixture.activity).await.unwrap().unwrap().reminders;
-    assert_eq!(counted().await, 0);
-    for (address, browser) in [("192.0.2.1", "a"), ("192.0.2.1", "a"), ("192.0.2.1", "b"), ("2001:db8:0:0::/64", "a")] {
-        reminders::count(&fixture.redis, &fixture.activity, address, browser.as_bytes()).await.unwrap();
-    }
-    assert_eq!(counted().await, 3);
-    let expire_time = async |name| fixture.redis.command("PEXPIRETIME", vec![keys.named(name).into()]).await.unwrap();
-    assert_eq!(expire_time("reminders").await, expire_time("gate").await);
-    let dump = fixture.redis.command("DUMP", vec![keys.named("reminders").into()]).await.unwrap();
-    let RedisValue::Bytes(dump) = &dump[0] else { panic!("{dump:?}") };
-    assert!(!dump.windows(9).any(|text| text == b"192.0.2.1"), "an address is stored");
-    // Without a gate nothing would end the count.
-    fixture.redis.command("DEL", vec![keys.named("gate").into(), keys.named("reminders").into()]).await.unwrap();
-    reminders::count(&fixture.redis, &fixture.activity, "192.0.2.1", b"a").await.unwrap();
-    let exists = fixture.redis.command("EXISTS", vec![keys.named("reminders").into()]).await.unwrap();
-    assert_eq!(exists, [RedisValue::Int(0)]);
-}
 
 /// A ledger that records statements with their parameters.
 pub struct Recording<T> {

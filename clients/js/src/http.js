@@ -16,7 +16,6 @@ const CODE_BY_STATUS = {
  * @property {number} [version] Sent as `If-Match`.
  * @property {AbortSignal} [signal]
  * @property {number} [timeout] In milliseconds.
- * @property {boolean} [keepalive] Whether the browser sends the request also if the page is left.
  */
 
 /**
@@ -32,7 +31,7 @@ export function createCall({ baseUrl, fetch, now }) {
    * @param {RequestOptions} [options]
    */
   return async function call(method, path, options = {}) {
-    const { body, token, etag, version, signal, timeout = 10_000, keepalive = false } = options;
+    const { body, token, etag, version, signal, timeout = 10_000 } = options;
     /** @type {Record<string, string>} */
     const headers = { accept: "application/json" };
     if (body !== undefined) headers["content-type"] = "application/json";
@@ -56,7 +55,6 @@ export function createCall({ baseUrl, fetch, now }) {
         signal: controller.signal,
         redirect: "error",
         credentials: "omit",
-        keepalive,
       });
       text = await response.text();
     } catch (error) {

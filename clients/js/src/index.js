@@ -67,14 +67,6 @@ export function createClient({
       observed(await call("GET", `${activityPath(activity)}/gate.json`, { signal, timeout: 5_000 })),
 
     /**
-     * Counts a visitor who wants to be reminded of the start, also if the page is left at once. The page makes the
-     * reminder itself.
-     * @param {string} activity @param {CallOptions} [options]
-     */
-    remind: async (activity, { signal } = {}) =>
-      void (await call("POST", `${activityPath(activity)}/reminders`, { signal, keepalive: true })),
-
-    /**
      * A human check, where `ticket` answers `human_check_required`.
      * @param {string} activity @param {Schemas["ChallengeOptions"]} [body] @param {CallOptions} [options] @returns {Promise<any>}
      */

@@ -16,10 +16,10 @@ const problem = (status, code, headers) => new Response(JSON.stringify({ code })
 /** Answers requests by the last part of their path. A handler gets the body and how often it was called before. */
 function fakeFetch(handlers) {
   const requests = [];
-  const fetch = async (url, { method, body, headers, keepalive }) => {
+  const fetch = async (url, { method, body, headers }) => {
     const name = new URL(url).pathname.split("/").at(-1);
     const calls = requests.filter((request) => request.name === name).length;
-    requests.push({ name, method, headers, keepalive, body: body && JSON.parse(body) });
+    requests.push({ name, method, headers, body: body && JSON.parse(body) });
     const answer = await handlers[name](body && JSON.parse(body), calls);
     return answer instanceof Response ? answer : new Response(JSON.stringify(answer));
   };
@@ -141,15 +141,6 @@ test("a wrong answer brings another puzzle; other solutions that fail are given 
   const solvePow = async () => ({ altcha: "expired" });
   await assert.rejects(client.ticketWithCheck("demo", { check: "pow", solveCheck: solvePow }), { code: "human_check_failed" });
   assert.equal(requests.length, 4);
-});
-
-test("a reminder is sent without a token, and also if the page is left", async () => {
-  const { client, requests } = open({ reminders: () => new Response(null, { status: 204 }) });
-  assert.equal(await client.remind("demo"), undefined);
-  const [{ name, method, headers, keepalive }] = requests;
-  assert.deepEqual([name, method, headers.authorization, keepalive], ["reminders", "POST", undefined, true]);
-  await client.gate("demo");
-  assert.equal(requests.at(-1).keepalive, false);
 });
 
 test("a date in Retry-After is compared with the server's, and Retry-After in seconds is taken as it is", async () => {

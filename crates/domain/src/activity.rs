@@ -213,8 +213,7 @@ fn default_true() -> bool {
 // PostgreSQL refuses NUL, escaped or not; other control characters are in no text that an operator typed.
 const NAME_RULE: &str = "must be 1 to 200 characters without control characters";
 
-const USER_RULE: &str =
-    "must be visible characters, with single spaces between them and no part . or .. between slashes";
+const USER_RULE: &str = "must be visible characters, with single spaces between them";
 
 fn is_name(text: &str) -> bool {
     (1..=200).contains(&text.chars().count()) && !text.contains(char::is_control)

@@ -87,12 +87,10 @@ text_id!(
 
 impl UserId {
     /// Whether operators can ban this user and no other one by the name that they see: white space in it is single spaces
-    /// between other characters, every character is visible, and no part between slashes is `.` or `..`, which browsers
-    /// and proxies remove from a path, encoded or not. Users in the ledger may have other names.
+    /// between other characters, and every character is visible. Users in the ledger may have other names.
     #[must_use]
     pub fn is_nameable(&self) -> bool {
         self.0.split(' ').all(|word| !word.is_empty() && word.chars().all(is_visible))
-            && !self.0.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
     }
 }
 

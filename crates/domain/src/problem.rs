@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::{api::Checks, time::Millis};
+use crate::{api::Checks, ids::OrderNo, time::Millis};
 
 /// Maximum number of wrong members that a response names: a body can have thousands.
 const MAX_ERRORS: usize = 100;
@@ -70,8 +70,8 @@ codes! {
     Ended = "ended", 410, "The sale has ended";
     /// An operator paused the activity.
     Paused = "paused", 503, "The sale is paused";
-    /// The request is shed: an operator has turned shedding on (challenges, tickets, reservations), or the predicted
-    /// wait in the queue is too long (reservations).
+    /// The request is shed: an operator has turned shedding on (challenges, tickets, reservations), the predicted wait in
+    /// the queue is too long (reservations), or the request took too long to be decided (reservations).
     Overloaded = "overloaded", 503, "Too busy right now";
     /// Temporarily refused: Redis or the ledger is unavailable, the gate or the stock is not loaded, a variable is
     /// missing or wrong, the payment provider did not answer, or the order of a callback is still queued.
@@ -96,7 +96,7 @@ codes! {
     RateLimited = "rate_limited", 429, "Too many requests";
     /// The user already has the maximum number of units.
     LimitReached = "limit_reached", 409, "The limit per buyer is reached";
-    /// Fewer units are left than requested.
+    /// Fewer units are left than requested. Also a request whose ticket has made an order may hear it.
     SoldOut = "sold_out", 409, "Sold out";
     /// The request is malformed.
     InvalidRequest = "invalid_request", 400, "The request is not valid";
@@ -152,6 +152,10 @@ pub struct Extensions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Millis")]
     pub opens_at: Option<Millis>,
+    /// With `sold_out`: the ticket's order. It exists if an earlier request of the ticket was accepted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "OrderNo")]
+    pub order_no: Option<OrderNo>,
     /// With `not_ready` from `/readyz`, for a caller with the admin or metrics token: the result of each check.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Checks")]
@@ -179,7 +183,7 @@ pub struct ProblemDocument<'a> {
     errors: &'a [FieldError],
     /// With `rate_limited`: the limits that were exceeded.
     #[serde(rename = "violated-policies", skip_serializing_if = "<[_]>::is_empty")]
-    #[schemars(extend("items" = { "type": "string", "enum": ["user", "ip", "site", "all", "client"] }))]
+    #[schemars(extend("items" = { "type": "string", "enum": ["user", "ip", "site", "all"] }))]
     violated_policies: &'a [String],
     #[serde(flatten)]
     extensions: &'a Extensions,

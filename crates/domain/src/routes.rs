@@ -60,7 +60,6 @@ routes! {
         Info = GET "/api/activities/:activity",
         GateJson = GET "/api/activities/:activity/gate.json",
         GateScript = GET "/api/activities/:activity/gate.js",
-        Remind = POST "/api/activities/:activity/reminders",
     }
     /// From the human check to the ticket.
     "admission" Admission {

@@ -5,7 +5,7 @@ use domain::{
     ids::OrderNo,
 };
 
-use crate::{config, http::ApiError};
+use crate::{config, http::ApiError, random};
 
 /// Builds the cipher from the variable `address_key`.
 ///
@@ -19,10 +19,8 @@ pub async fn from_config() -> Result<AddressCipher, ApiError> {
 /// Encrypts an order's delivery address with a random nonce; the ciphertext is bound to `order_no`.
 ///
 /// # Errors
-/// Those of [`from_config`]; [`ApiError::Unexpected`] if the system's random source or the encryption fails.
+/// Those of [`from_config`]; [`ApiError::Unexpected`] if the encryption fails.
 pub async fn seal(order_no: &OrderNo, address: &Address) -> Result<String, ApiError> {
-    let mut nonce = [0; 24];
-    getrandom::fill(&mut nonce).map_err(|error| ApiError::Unexpected(format!("no randomness: {error}")))?;
-    let sealed = from_config().await?.seal(order_no, address, nonce);
+    let sealed = from_config().await?.seal(order_no, address, random::bytes());
     sealed.ok_or_else(|| ApiError::Unexpected("an address could not be sealed".to_owned()))
 }

@@ -58,8 +58,8 @@ pub fn unauthenticated(error: TokenError) -> ApiError {
             Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.")
         }
         TokenError::Unnameable => {
-            let detail = "The name of this account cannot be used: it has spaces at its ends or two in a row, invisible \
-                          characters, or a part `.` or `..`. Sign in with another account.";
+            let detail = "The name of this account cannot be used: it has spaces at its ends or two in a row, or \
+                          invisible characters. Sign in with another account.";
             Problem::new(Code::Unauthenticated, detail)
         }
         TokenError::Unconfirmed => {

@@ -33,7 +33,7 @@ use workflows::StoreError;
 
 pub use domain::response::Response;
 
-use crate::{clock, cors::allowed_origins, log, timeout::with_timeout};
+use crate::{clock, cors::allowed_origins, log, random, timeout::with_timeout};
 
 /// The largest request body, in bytes, unless a function takes larger ones; a larger one is refused with `413`.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -176,7 +176,7 @@ pub async fn serve(
     let method = Method::try_from(request.get_method()).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
     let target = request.get_path_with_query().unwrap_or_default();
     let headers = WasiHeaders(request.get_headers());
-    let request_id = request_id(&headers)?;
+    let request_id = request_id(&headers);
     let is_head = method == Method::HEAD;
     let is_shared = cors_below.is_some_and(|path| target.starts_with(path));
     let shared_with = match if is_shared { allowed_origins().await } else { Ok(None) } {
@@ -274,19 +274,9 @@ async fn start(mut task: Pin<Box<dyn Future<Output = ()>>>) {
 }
 
 /// Returns the client's id of the request, or a new one.
-///
-/// # Errors
-/// The system's random source failed: the instance serves nothing.
-fn request_id(headers: &WasiHeaders) -> Result<String, ErrorCode> {
+fn request_id(headers: &WasiHeaders) -> String {
     thread_local! {
-        static IDS: RefCell<Option<RequestIds>> = const { RefCell::new(None) };
+        static IDS: RefCell<RequestIds> = RefCell::new(RequestIds::new(u64::from_le_bytes(random::bytes())));
     }
-    IDS.with_borrow_mut(|ids| match ids {
-        Some(ids) => Ok(ids.id(headers)),
-        None => {
-            let mut bytes = [0; 8];
-            getrandom::fill(&mut bytes).map_err(|error| ErrorCode::InternalError(Some(error.to_string())))?;
-            Ok(ids.insert(RequestIds::new(u64::from_le_bytes(bytes))).id(headers))
-        }
-    })
+    IDS.with_borrow_mut(|ids| ids.id(headers))
 }

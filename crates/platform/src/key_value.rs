@@ -4,7 +4,7 @@
 
 use domain::time::Millis;
 use spin_sdk::key_value::Store;
-use workflows::{StoreError, ports::KeyValue};
+use workflows::ports::KeyValue;
 
 use crate::{clock, random};
 
@@ -29,7 +29,7 @@ impl KeyValue for SpinKeyValue {
         clock::sleep(ms).await;
     }
 
-    fn random_bits(&self) -> Result<u128, StoreError> {
+    fn random_bits(&self) -> u128 {
         random::bits()
     }
 }

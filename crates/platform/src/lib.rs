@@ -7,7 +7,6 @@ pub mod activity_cache;
 pub mod address_cipher;
 pub mod async_once;
 pub mod auth;
-pub mod client_limits;
 pub mod clock;
 pub mod config;
 pub mod cors;

@@ -1,13 +1,19 @@
 //! Random bits from the system.
 
-use workflows::StoreError;
+use spin_sdk::wasip3::random::random::get_random_u64;
 
 /// Returns 128 random bits.
-///
-/// # Errors
-/// `Malformed` if the system's random source fails: a ticket or a key made from the clock could be guessed.
-pub fn bits() -> Result<u128, StoreError> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| StoreError::Malformed(format!("no randomness: {error}")))?;
-    Ok(u128::from_le_bytes(bytes))
+#[must_use]
+pub fn bits() -> u128 {
+    (u128::from(get_random_u64()) << 64) | u128::from(get_random_u64())
+}
+
+/// Returns random bytes.
+#[must_use]
+pub fn bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    for chunk in bytes.chunks_mut(8) {
+        chunk.copy_from_slice(&get_random_u64().to_le_bytes()[..chunk.len()]);
+    }
+    bytes
 }

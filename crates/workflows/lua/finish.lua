@@ -1,7 +1,7 @@
 -- Completes a rebuild (G5): sets the stock of each SKU to its total minus what the restored orders hold, and opens the
 -- gate. A repeated call changes nothing.
 --
--- KEYS  1 gate, 2 stats, 3 orders (stream), 4 winners, 5 index
+-- KEYS  1 gate, 2 stats, 3 orders (stream), 4 index
 -- ARGV  1 key prefix, 2 epoch of this rebuild, 3 number of the last order restored
 -- Reply done, orders restored | fenced (a later rebuild has started, or Redis has lost restored orders: continue)
 

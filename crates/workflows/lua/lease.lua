@@ -1,15 +1,12 @@
 -- Acquires, extends or releases a lease (F2). The owner is a random text, so that a worker cannot release the lease of
--- another. A lease of another owner that expires more than 60 s after the requested duration is taken over: Redis's clock was
--- ahead when it was set.
+-- another.
 --
 -- KEYS  1 lease
 -- ARGV  1 owner, 2 duration (ms; 0 releases the lease)
 -- Reply held | other (another owner holds it, or it was released)
 
 local owner, duration = redis.call('GET', KEYS[1]), tonumber(ARGV[2])
-if owner and owner ~= ARGV[1] then
-  if duration == 0 or redis.call('PTTL', KEYS[1]) <= duration + 60000 then return { 'other' } end
-end
+if owner and owner ~= ARGV[1] then return { 'other' } end
 if duration == 0 then
   redis.call('DEL', KEYS[1])
   return { 'other' }

@@ -1,8 +1,7 @@
 -- Reacquires the units of a released order for a late payment (E5), if they are free and the buyer's limit allows it.
 --
--- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 stats, 6 winners, 7 index
--- ARGV  1 JSON: paid_at (ms), ledger_status, order {user, sku, quantity, amount, currency, created_at (ms), bit (the
---       number of its ticket's in `winners`)}
+-- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 stats, 6 index
+-- ARGV  1 JSON: paid_at (ms), ledger_status, order {user, sku, quantity, amount, currency, created_at (ms)}
 -- Reply taken (also if it was reacquired before) | gone (too few units left, stock not loaded, the buyer's limit is
 --       reached, or the order is neither cancelled nor expired) | later (the activity is being rebuilt: retry)
 
@@ -25,10 +24,8 @@ if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
 if not record[1] then
   order.status, order.epoch = status, gate[3]
   write_order(KEYS[2], order)
-  local bits = redis.call('STRLEN', KEYS[6]) * 8
-  if bits > 0 then redis.call('SETBIT', KEYS[6], order.bit % bits, 1) end
-  redis.call('APPEND', KEYS[7], string.sub(KEYS[2], -26))
-  if gate[2] then redis.call('PEXPIREAT', KEYS[7], gate[2]) end
+  redis.call('APPEND', KEYS[6], string.sub(KEYS[2], -26))
+  if gate[2] then redis.call('PEXPIREAT', KEYS[6], gate[2]) end
 end
 redis.call('HINCRBY', KEYS[4], user, quantity)
 redis.call('HINCRBY', KEYS[5], 'sold:' .. sku, quantity)

@@ -1,8 +1,8 @@
 -- Puts a failed order back into the queue (D4), if its units are free and the buyer's limit allows it.
 --
--- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 stats, 7 winners
+-- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 stats
 -- ARGV  1 JSON: message (of the order, without its epoch), order {user, sku, quantity, amount, currency, created_at
---       (ms), bit (the number of its ticket's in `winners`)}
+--       (ms)}
 -- Reply queued, now (ms) | same (the order has not failed), its status, when it was last requeued (ms, 0 for never), now
 --       | not_ready | limit_reached | sold_out
 
@@ -30,6 +30,4 @@ order.status, order.epoch, order.sequence = 'queued', gate[2], sequence
 write_order(KEYS[2], order)
 redis.call('HSET', KEYS[2], 'requeued_at', string.format('%.0f', now))
 redis.call('XADD', KEYS[5], '*', 'o', options.message .. '\t' .. gate[2])
-local bits = redis.call('STRLEN', KEYS[7]) * 8
-if bits > 0 then redis.call('SETBIT', KEYS[7], order.bit % bits, 1) end
 return { 'queued', now }

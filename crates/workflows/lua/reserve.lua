@@ -5,18 +5,17 @@
 -- switched off makes no call.
 --
 -- KEYS  1 gate
--- ARGV  1 ULID, 2 number of the ticket's bit in `winners`, 3 user, 4 address, 5 SKU, 6 quantity, 7 start key,
---       8 "1" if the caller wants the gate and the winners, then the instance's counts (`record_counts`)
--- Reply 1 text, joined by tabs: word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate
+-- ARGV  1 ULID, 2 user, 3 address, 4 SKU, 5 quantity, 6 start key, 7 "1" if the caller wants the gate, 8 until
+--       when this call may decide (ms), then the instance's counts (`record_counts`)
+-- Reply a text, joined by tabs: word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate
 --         ("state|starts_at|ends_at|shed|start_key" or ""), then
 --         queued | replayed: ahead, wait (ms), amount, currency, created_at (ms)
 --         not_open: ms until the start; rate_limited, overloaded: ms to wait
---         sold_out: size of the bitmap of winners (bytes)
---         nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached, not_found
---       2 for sold_out: the bitmap, if it is small and the caller wants it
+--         nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached, not_found,
+--         sold_out
 
 local call = redis.call
-local ulid, user, address, sku, quantity = ARGV[1], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local ulid, user, address, sku, quantity = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local prefix = string.sub(KEYS[1], 1, -5)
 local stats = prefix .. 'stats'
 local time = call('TIME')
@@ -31,7 +30,7 @@ local epoch = gate[13]
 local limits = ''
 local function answer(word, ...)
   local gate_text = ''
-  if ARGV[8] == '1' and state then
+  if ARGV[7] == '1' and state then
     gate_text = table.concat({ state, starts_at, ends_at, shed or '0', start_key }, '|')
   end
   return table.concat({ word, now_text, limits, gate_text, ... }, '\t')
@@ -46,11 +45,13 @@ record_counts(9, prefix, state)
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
+-- A buyer who has looked for the order in vain gets none later.
+if now > tonumber(ARGV[8]) then return refuse('overloaded', 1000) end
 if state == 'closed' or now >= tonumber(ends_at) then return refuse('ended') end
 if state == 'paused' then return refuse('paused') end
 if now < tonumber(starts_at) then return refuse('not_open', starts_at - now) end
 if shed == '1' then return refuse('overloaded', 5000) end
-if ARGV[7] ~= start_key then return refuse('start_key_invalid') end
+if ARGV[6] ~= start_key then return refuse('start_key_invalid') end
 if call('EXISTS', prefix .. 'ban:user:' .. user, prefix .. 'ban:ip:' .. address) > 0 then return refuse('banned') end
 
 local exact_now = time[1] * 1000 + time[2] / 1000
@@ -86,14 +87,7 @@ if (call('HGET', holders, user) or 0) + units > tonumber(gate[6]) then return re
 local stock = prefix .. 'stock:' .. sku
 local left = tonumber(call('GET', stock))
 if not left then return refuse('not_ready') end
-local winners = prefix .. 'winners'
-local winners_size = call('STRLEN', winners)
-if left >= 0 and left < units then
-  local reply = refuse('sold_out', winners_size)
-  -- A script copies a large value slowly: GET takes a tenth of the time.
-  if ARGV[8] == '1' and winners_size <= 32768 then reply[2] = call('GET', winners) end
-  return reply
-end
+if left >= 0 and left < units then return refuse('sold_out') end
 
 local held_field = 'held:' .. sku
 local counters = call('HMGET', stats, 'enqueued', 'written', 'rate', 'awake_until', held_field)
@@ -120,9 +114,6 @@ write_order(order, { status = 'queued', user = user, sku = sku, quantity = quant
   currency = currency, created_at = now_text, epoch = epoch, sequence = sequence, ahead = ahead_text, wait_ms = wait_text })
 call('XADD', prefix .. 'orders', '*', 'o',
   table.concat({ ulid, user, sku, quantity, amount, currency, now_text, epoch }, '\t'))
-if winners_size > 0 then
-  call('SETBIT', winners, string.format('%.0f', ARGV[2] % (winners_size * 8)), '1')
-end
 -- The writer that a doorbell woke is awake for 2 s, unless it says earlier that it is idle (writer_idle.lua). A time
 -- that is further ahead is left from a clock that was fast.
 local awake_ms = (counters[4] or 0) - now

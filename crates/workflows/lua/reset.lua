@@ -5,8 +5,7 @@
 --
 -- With an epoch it deletes the gate, the stream, the counters, the stock and the holders, and creates the gate of that
 -- epoch, marked `restoring`. An open gate of an older epoch is deleted, too: a slower rebuild created it, and the
--- ledger refuses the orders that it accepts. Order records, winners, bans, abuse records, rate limits and visitors
--- stay.
+-- ledger refuses the orders that it accepts. Order records, bans, abuse records, rate limits and visitors stay.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index
 -- ARGV  1 JSON: prefix (of the keys), new_epoch (absent to delete only the gate), gate_epoch (as it was read, 0 for no

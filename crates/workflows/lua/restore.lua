@@ -5,11 +5,11 @@
 -- requests restore it, or one repeats the call; and the next request continues where this one ends. An order is counted
 -- with the state in its record, so that a later transition of the order finds matching counters.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 winners, 5 index, then one order record each
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index, then one order record each
 -- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), epoch (of the orders), is_rebuild, after
 --       (number of the order after which the page begins; "" for the first page and for a sweep), last (number of the
---       last order), orders: for each {user, sku, quantity, amount, currency, created_at, bit (the number of its
---       ticket's in `winners`), status, live, pay_by, paid_at, reason, checkout_url}
+--       last order), orders: for each {user, sku, quantity, amount, currency, created_at, status, live, pay_by,
+--       paid_at, reason, checkout_url}
 -- Reply JSON: word: restored | elsewhere (another request restored this page: nothing was changed) | done (the rebuild
 --       has ended) | fenced (the gate has another epoch, or is being rebuilt while a sweep restores); last (number of
 --       the last order restored), restored (orders restored in all)
@@ -26,10 +26,9 @@ end
 if tonumber(epoch) ~= options.epoch or (restoring and not is_rebuild) then return reply('fenced', '', 0) end
 if is_rebuild and not restoring then return reply('done', '', restored_before) end
 if is_rebuild and gate[4] ~= options.after then return reply('elsewhere', gate[4] or '', restored_before) end
-local bits, ulids = redis.call('STRLEN', KEYS[4]) * 8, {}
+local ulids = {}
 for i, order in ipairs(options.orders) do
-  local key, sku, units = KEYS[5 + i], order.sku, order.quantity
-  if bits > 0 then redis.call('SETBIT', KEYS[4], order.bit % bits, 1) end
+  local key, sku, units = KEYS[4 + i], order.sku, order.quantity
   -- A record that Redis still has, or has again, may be later than the ledger's row that the sweeper read.
   if is_rebuild or redis.call('HGET', key, 'epoch') ~= epoch then
     order.epoch = epoch
@@ -56,8 +55,8 @@ for i, order in ipairs(options.orders) do
   end
 end
 if ulids[1] then
-  redis.call('APPEND', KEYS[5], table.concat(ulids))
-  if keep_until then redis.call('PEXPIREAT', KEYS[5], keep_until) end
+  redis.call('APPEND', KEYS[4], table.concat(ulids))
+  if keep_until then redis.call('PEXPIREAT', KEYS[4], keep_until) end
 end
 if not is_rebuild then return reply('restored', '', #options.orders) end
 local restored = restored_before + #options.orders

@@ -8,7 +8,5 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - 1000))
--- Left from a clock that was fast.
-redis.call('ZREMRANGEBYSCORE', KEYS[1], string.format('(%.0f', now), '+inf')
 redis.call('PEXPIRE', KEYS[1], '2000')
 return { now, redis.call('ZCARD', KEYS[1]) }

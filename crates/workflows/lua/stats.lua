@@ -2,7 +2,7 @@
 --
 -- KEYS  1 gate, 2 stats, 3 orders (stream)
 -- ARGV  1 key prefix, 2 how much longer the gate must be kept (ms)
--- Reply now (ms), enqueued, written, rate, stream length, reminders, number of SKUs, then for each SKU: SKU, left, held,
+-- Reply now (ms), enqueued, written, rate, stream length, number of SKUs, then for each SKU: SKU, left, held,
 --       pending, sold, total; then for each refusal: code, count; only now if there is no such gate
 
 local time = redis.call('TIME')
@@ -12,7 +12,7 @@ local skus = gate[1]
 if not skus or tonumber(gate[2] or now) - now < tonumber(ARGV[2]) then return { now } end
 local queue = redis.call('HMGET', KEYS[2], 'enqueued', 'written', 'rate')
 local reply = { now, tonumber(queue[1] or 0), tonumber(queue[2] or 0), tonumber(queue[3] or 0),
-  redis.call('XLEN', KEYS[3]), redis.call('PFCOUNT', ARGV[1] .. 'reminders'), 0 }
+  redis.call('XLEN', KEYS[3]), 0 }
 local sku_count = 0
 for sku in string.gmatch(skus, '%S+') do
   sku_count = sku_count + 1
@@ -24,7 +24,7 @@ for sku in string.gmatch(skus, '%S+') do
   reply[#reply + 1] = tonumber(counts[3] or 0)
   reply[#reply + 1] = redis.call('HGET', KEYS[1], 'total:' .. sku)
 end
-reply[7] = sku_count
+reply[6] = sku_count
 local stats = redis.call('HGETALL', KEYS[2])
 for i = 1, #stats, 2 do
   local code = string.match(stats[i], '^refused:(.+)$')

@@ -4,10 +4,9 @@
 -- can run in between. A gate that is missing or of an older epoch is only created by a rebuild (G5), which counts what
 -- the ledger holds.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 winners, 5 index
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index
 -- ARGV  1 JSON: prefix (of the keys), version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch
---       (the ledger's), mode, winners_size (bytes, a power of two), gate {field: value}, skus: for each {sku, total,
---       price, currency}
+--       (the ledger's), mode, gate {field: value}, skus: for each {sku, total, price, currency}
 -- Mode  "replace" updates a gate of this version or an older one; "if_older" only an older one, so that only the first
 --       warm-up to this version applies; "rebuild" as "replace", also while the gate is marked `restoring`
 -- Reply done | stale (a newer version or epoch is there; for "if_older", also this version) | missing (no complete gate
@@ -57,15 +56,6 @@ for _, entry in ipairs(plan) do
     redis.call('SET', prefix .. 'stock:' .. entry.sku, string.format('%.0f', entry.left), 'PXAT', keep_until)
     redis.call('PEXPIREAT', prefix .. 'holders:' .. entry.sku, keep_until)
   end
-end
--- Only a rebuild creates the bitmap, since it sets the bits of the ledger's orders; without one, an instance refuses no
--- ticket of a sold-out SKU from memory. For more units the bitmap is repeated: a ticket's bit in the longer one is a
--- repetition of its bit in the shorter one.
-local size = redis.call('STRLEN', KEYS[4])
-if size == 0 and gate[3] then
-  redis.call('SETBIT', KEYS[4], options.winners_size * 8 - 1, 0)
-elseif size > 0 and size < options.winners_size then
-  redis.call('SET', KEYS[4], string.rep(redis.call('GET', KEYS[4]), options.winners_size / size))
 end
 redis.pcall('XGROUP', 'CREATE', KEYS[2], options.group, '0', 'MKSTREAM')
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], keep_until) end

@@ -1,14 +1,11 @@
 //! Requests of visitors and buyers to Redis, one round trip each; the list of orders reads one activity a round trip.
 
 pub mod admission;
-pub mod client_limits;
 pub mod gate_cache;
 pub mod instance_counts;
 pub mod limits;
 pub mod order_list;
 pub mod read_gate;
-pub mod recent_bans;
-pub mod reminders;
+pub mod recent;
 pub mod reserve;
 pub mod status;
-pub mod winners;

@@ -30,8 +30,7 @@ impl Keys {
         &self.prefix
     }
 
-    /// A key that is named only by its kind: `gate`, `orders`, `stats`, `winners`, `index`, `visitors`,
-    /// `reminders`.
+    /// A key that is named only by its kind: `gate`, `orders`, `stats`, `index` or `visitors`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

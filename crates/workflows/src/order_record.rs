@@ -7,7 +7,7 @@ use domain::{
 };
 use serde::Serialize;
 
-use crate::{hot::winners::bit_number, ledger::order_changes::NewOrder, settle::OrderState};
+use crate::{ledger::order_changes::NewOrder, settle::OrderState};
 
 /// What stays the same in an order's life.
 #[derive(Serialize)]
@@ -18,21 +18,19 @@ pub(crate) struct OrderFields<'a> {
     #[serde(flatten)]
     money: &'a Money,
     created_at: i64,
-    /// Number of its ticket's bit in `winners`.
-    bit: u32,
 }
 
 impl<'a> From<&'a Order> for OrderFields<'a> {
     fn from(order: &'a Order) -> Self {
-        let Order { order_no, user, sku, quantity, money, created_at, .. } = order;
-        Self { user, sku, quantity: *quantity, money, created_at: created_at.0, bit: bit_number(order_no.ulid()) }
+        let Order { user, sku, quantity, money, created_at, .. } = order;
+        Self { user, sku, quantity: *quantity, money, created_at: created_at.0 }
     }
 }
 
 impl<'a> From<&'a NewOrder> for OrderFields<'a> {
     fn from(order: &'a NewOrder) -> Self {
-        let NewOrder { order_no, user, sku, quantity, money, created_at, .. } = order;
-        Self { user, sku, quantity: *quantity, money, created_at: created_at.0, bit: bit_number(order_no.ulid()) }
+        let NewOrder { user, sku, quantity, money, created_at, .. } = order;
+        Self { user, sku, quantity: *quantity, money, created_at: created_at.0 }
     }
 }
 

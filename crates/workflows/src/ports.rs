@@ -236,10 +236,7 @@ pub trait KeyValue {
     fn sleep(&self, ms: i64) -> impl Future<Output = ()>;
 
     /// 128 random bits.
-    ///
-    /// # Errors
-    /// `Malformed` if the system's random source fails: two requests with the same bits would own one lease.
-    fn random_bits(&self) -> Result<u128, StoreError>;
+    fn random_bits(&self) -> u128;
 }
 
 #[cfg(test)]

@@ -65,8 +65,6 @@ scripts! {
     START_WRITING = "start_writing";
     /// Marks the order writer idle if every message of the stream was delivered; those not acknowledged stay in it.
     WRITER_IDLE = "writer_idle";
-    /// Counts a visitor who wants to be reminded of the start.
-    REMIND = "remind";
     /// Reads all counters of an activity.
     STATS = "stats";
     /// Puts a failed order back into the queue.

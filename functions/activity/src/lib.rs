@@ -1,9 +1,8 @@
-//! Serves published activities to visitors: the list, one activity, and the gate; counts who wants to be reminded.
+//! Serves published activities to visitors: the list, one activity, and the gate.
 
 mod gate;
 mod info;
 mod list;
-mod remind;
 
 use domain::{problem::Code, routes::Activity};
 use platform::http::{ApiError, Request, Response};
@@ -17,7 +16,6 @@ async fn route(request: &Request) -> Result<Response, ApiError> {
         Activity::Info => with_public_caching(info::get(activity).await),
         Activity::GateJson => with_public_caching(gate::json(activity).await),
         Activity::GateScript => with_public_caching(gate::script(activity).await),
-        Activity::Remind => remind::post(request, activity).await,
     }
 }
 

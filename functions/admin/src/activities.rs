@@ -163,7 +163,7 @@ async fn operator_context<'a>(
     secret: &'a str,
 ) -> Result<OperatorContext<'a, SpinRedis, SpinLedger>, ApiError> {
     let now = SpinRedis.now().await?;
-    let nonce = format!("{:032x}", random::bits()?);
+    let nonce = format!("{:032x}", random::bits());
     let (redis, rebuild_budget) = (&SpinRedis, Budget::REQUEST);
     Ok(OperatorContext {
         redis,

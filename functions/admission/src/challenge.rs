@@ -53,14 +53,14 @@ async fn proof_of_work(precheck: &Precheck, factor: i64) -> Result<Value, ApiErr
     let difficulty = (difficulty(gate.visitors, gate.total_units(), floor) * factor).min(MAX_DIFFICULTY);
     let (keys, subject) = (auth::check_keys().await?, precheck.subject());
     #[allow(clippy::cast_possible_truncation, reason = "any 64 of the random bits will do")]
-    let challenge = keys.issue_altcha(subject, difficulty, random::bits()? as u64, precheck.now);
+    let challenge = keys.issue_altcha(subject, difficulty, random::bits() as u64, precheck.now);
     challenge
         .map(|challenge| json!(challenge))
         .ok_or_else(|| ApiError::Unexpected("no challenge could be made".to_owned()))
 }
 
 async fn captcha(precheck: &Precheck, kind: PuzzleKind) -> Result<Value, ApiError> {
-    let issued = auth::check_keys().await?.issue_puzzle(precheck.subject(), kind, random::bits()?, precheck.now);
+    let issued = auth::check_keys().await?.issue_puzzle(precheck.subject(), kind, random::bits(), precheck.now);
     let drawn = issued.and_then(|puzzle| {
         let (image, width, height, piece) = match kind {
             PuzzleKind::Slider => {

@@ -4,13 +4,13 @@ use std::{cell::RefCell, rc::Rc};
 
 use domain::{
     human_check::Subject,
-    ids::ActivityId,
+    ids::{ActivityId, UserId},
     jwt::{Claims, TokenError, unverified_user},
     problem::{Code, Problem},
     time::Millis,
 };
 use platform::{
-    activity_cache, auth, client_limits, clock,
+    activity_cache, auth, clock,
     http::{ApiError, Request},
     instance_counts,
     redis::SpinRedis,
@@ -23,7 +23,7 @@ use workflows::{
     hot::{
         admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
         limits::{self, RateLimitStatus},
-        recent_bans::RecentBans,
+        recent::Recent,
     },
 };
 
@@ -31,7 +31,8 @@ use workflows::{
 pub const BANNED: &str = "This user or address may not take part.";
 
 thread_local! {
-    static RECENT_BANS: RefCell<RecentBans> = RefCell::default();
+    /// The users whom Redis refused as banned, by activity and client address. Those whose tokens were verified only.
+    static RECENT_BANS: RefCell<Recent<(ActivityId, UserId, String)>> = RefCell::default();
 }
 
 /// A visitor who passed the checks that [`Precheck::run`] makes, with what they loaded.
@@ -75,7 +76,8 @@ impl Precheck {
             Err((code, wait_ms)) => {
                 if code == Code::Banned {
                     let Visitor { activity, user, ip, .. } = &visitor;
-                    RECENT_BANS.with_borrow_mut(|bans| bans.record(activity, user, ip, clock::now()));
+                    let banned = (activity.clone(), user.clone(), ip.clone());
+                    RECENT_BANS.with_borrow_mut(|bans| bans.record(banned, clock::now()));
                 }
                 let detail = match code {
                     Code::Banned => BANNED,
@@ -105,16 +107,16 @@ impl Eligible {
     /// Runs the checks that need no Redis call of this request.
     async fn check(request: &Request, activity: &ActivityId, ip: &str) -> Result<Self, ApiError> {
         let now = clock::now();
-        // A banned client that goes on costs no signature check, which takes most of the time here.
+        // A banned client that goes on costs no signature check, which takes most of the time here. The user may be
+        // unverified: a forged token is refused in any case.
         let is_banned = RECENT_BANS.with_borrow(|bans| {
             let claimed = || request.bearer().and_then(|token| unverified_user(&token));
-            !bans.is_empty() && claimed().is_some_and(|user| bans.contains(activity, &user, ip, now))
+            let is_banned = |user| bans.contains(&(activity.clone(), user, ip.to_owned()), now);
+            !bans.is_empty() && claimed().is_some_and(is_banned)
         });
         if is_banned {
             return Err(Problem::new(Code::Banned, BANNED).into());
         }
-        // Forged tokens cost a signature check each, and no limit in Redis counts them.
-        client_limits::signed_in(request).await?;
         let claims = auth::verify_token(request).await?.map_err(|error| {
             // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
             // key that the identity provider has just published. It counts either way: an address with many only makes

@@ -35,7 +35,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let solution: Solution = precheck::optional_body(request)?;
     let (tickets, order_numbers) = (auth::ticket_keys().await?, auth::order_number_keys().await?);
     let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
-    let ulid = order_numbers.issue(&activity, clock::now(), random::bits()?).ok_or_else(no_secret)?;
+    let ulid = order_numbers.issue(&activity, clock::now(), random::bits()).ok_or_else(no_secret)?;
     let precheck = Precheck::run(request, activity, Some(ulid)).await?;
     let now = precheck.now;
     let check_result = check(request, &precheck, &solution).await;

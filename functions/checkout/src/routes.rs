@@ -2,7 +2,7 @@
 
 use domain::routes::Checkout;
 use platform::{
-    auth, client_limits,
+    auth,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -14,12 +14,11 @@ use crate::{cancel, pay, refund};
 /// Calls the handler of the request's route. An order of another user is `not_found`.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, [order_no, _]) = request.route()?;
-    client_limits::signed_in(request).await?;
     let user = auth::user(request).await?.sub;
     let order_no = auth::order_no(order_no).await?;
     let order = match orders::load(&SpinLedger::open().await, &order_no).await? {
         Some(row) => row.order,
-        None => load_order(&SpinRedis, &order_no).await?.1.ok_or_else(auth::order_not_found)?,
+        None => load_order(&SpinRedis, &order_no).await?.order.ok_or_else(auth::order_not_found)?,
     };
     if order.user != user {
         return Err(auth::order_not_found());

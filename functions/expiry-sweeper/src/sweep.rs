@@ -40,7 +40,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         events: (!url.is_empty()).then_some(WebhookTarget { url: &url, secrets: &secrets }),
         ticket_secret: &ticket_secret,
         retention: Retention::parse(&config::get("address_retention_days").await, &config::get("retention_days").await),
-        owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()?).to_string(),
+        owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string(),
         clock: &clock::now,
         stopwatch: &|| started.elapsed(),
         log: &|Notice { event, subject: (kind, id), because }| {

@@ -1,40 +1,73 @@
-//! `GET /api/orders/:order_no`: shows one order (D5).
+//! `GET /api/orders/:order_no?last=`: shows one order (D5).
 //!
-//! While Redis has the order, one Redis call serves it; after that, the ledger does.
+//! While Redis has the order, one Redis call serves it; after that, the ledger does. That an order does not exist, Redis
+//! alone says while it knows; the ledger is asked, too, if the caller will not look again.
+
+use std::cell::RefCell;
 
 use domain::{
     ids::{OrderNo, UserId},
     order::{Order, OrderStatus},
-    problem::{Code, Problem},
+    problem::{Code, FieldError, Problem},
     time::{Millis, ceil_seconds},
 };
 use platform::{
-    auth, client_limits,
+    auth, clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::{hot::status::load_order, ledger::orders, queue::dead_letters};
+use workflows::{
+    hot::{recent::Recent, status::load_order},
+    ledger::orders,
+    queue::dead_letters,
+};
+
+thread_local! {
+    /// The orders that do not exist.
+    static MISSING: RefCell<Recent<OrderNo>> = RefCell::default();
+}
 
 /// Returns the order to its buyer; to any other caller it is `not_found`.
 pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError> {
     let (order_no, user) = authenticate(request, order_no).await?;
-    let (now, order) = match load_order(&SpinRedis, &order_no).await? {
-        (now, Some(order)) => (now, order),
-        (now, None) => {
-            let ledger = SpinLedger::open().await;
-            let order = match orders::load(&ledger, &order_no).await? {
-                Some(row) => row.order,
-                // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4).
-                None => dead_letters::load_failed_order(&ledger, &order_no).await?.ok_or_else(auth::order_not_found)?,
-            };
-            (now, order)
-        }
+    let is_last = is_last(request)?;
+    let is_missing = |missing: &Recent<_>| !missing.is_empty() && missing.contains(&order_no, clock::now());
+    if !is_last && MISSING.with_borrow(is_missing) {
+        return Err(auth::order_not_found());
+    }
+    let lookup = load_order(&SpinRedis, &order_no).await?;
+    let is_absent = !is_last && lookup.proves_absence(&order_no);
+    let order = match lookup.order {
+        None if !is_absent => load_from_ledger(&order_no).await?,
+        order => order,
+    };
+    let Some(order) = order else {
+        MISSING.with_borrow_mut(|missing| missing.record(order_no, clock::now()));
+        return Err(auth::order_not_found());
     };
     if user.is_some_and(|user| user != order.user) {
         return Err(auth::order_not_found());
     }
-    Ok(order_response(request, &order.effective_at(now), now))
+    Ok(order_response(request, &order.effective_at(lookup.now), lookup.now))
+}
+
+/// Whether the caller says that it will not look again.
+fn is_last(request: &Request) -> Result<bool, Problem> {
+    match request.query_param("last").filter(|text| !text.is_empty()) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Problem::invalid(vec![FieldError::new("?last", "must be true or false")])),
+    }
+}
+
+async fn load_from_ledger(order_no: &OrderNo) -> Result<Option<Order>, ApiError> {
+    let ledger = SpinLedger::open().await;
+    match orders::load(&ledger, order_no).await? {
+        Some(row) => Ok(Some(row.order)),
+        // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4).
+        None => Ok(dead_letters::load_failed_order(&ledger, order_no).await?),
+    }
 }
 
 /// Verifies the request's bearer credential and the order number, without a store. Returns the user of a sign-in token,
@@ -43,7 +76,6 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
     let bearer = request.bearer().unwrap_or_default();
     // Tickets begin with their format version, `1.`; a JSON Web Token begins with the base64 of `{"`.
     if !bearer.starts_with("1.") {
-        client_limits::signed_in(request).await?;
         let user = auth::user(request).await?.sub;
         return Ok((auth::order_no(order_no).await?, Some(user)));
     }
@@ -55,7 +87,6 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
     if own.to_string() != order_no {
         return Err(auth::order_not_found());
     }
-    client_limits::poll(request, order_no).await?;
     Ok((own, None))
 }
 

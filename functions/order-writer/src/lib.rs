@@ -35,7 +35,7 @@ async fn handle(message: Payload) -> anyhow::Result<()> {
 /// Drains one activity within [`DrainBudget::DOORBELL`], unless another replica has claimed the message. If messages
 /// remain, it rings for one writer; that message queues behind those that other activities have published meanwhile.
 async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
-    if !doorbell.claim(&SpinRedis, random::bits()?).await? {
+    if !doorbell.claim(&SpinRedis, random::bits()).await? {
         return Ok(());
     }
     let (activity, ledger) = (&doorbell.activity, SpinLedger::open_for_batch().await);
@@ -49,7 +49,7 @@ async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
     };
     let (_, more) = order_writer::drain(&SpinRedis, &ledger, activity, now, DrainBudget::DOORBELL, pause).await?;
     if more {
-        ring_for_one(&SpinRedis, activity, random::bits()?).await?;
+        ring_for_one(&SpinRedis, activity, random::bits()).await?;
     }
     Ok(())
 }

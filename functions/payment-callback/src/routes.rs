@@ -50,7 +50,7 @@ async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), Api
     // The order is still queued and not in the ledger yet: with `not_ready`, the provider sends the callback again.
     if let Some(order_no) = order_no
         && order.is_none()
-        && load_order(&SpinRedis, &order_no).await?.1.is_some_and(|order| order.status == OrderStatus::Queued)
+        && load_order(&SpinRedis, &order_no).await?.order.is_some_and(|order| order.status == OrderStatus::Queued)
     {
         return Err(Problem::new(Code::NotReady, "The order is being written. Send this again.").into());
     }

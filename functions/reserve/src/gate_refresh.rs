@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use domain::{ids::ActivityId, problem::Code};
+use domain::{ids::ActivityId, problem::Code, time::Millis};
 use platform::{
     clock,
     notify::{self, Notifier},
@@ -61,7 +61,12 @@ pub async fn decide(request: &ReserveRequest) -> Result<Option<RefreshGuard>, (C
     }
 }
 
-/// Updates the cache from Redis's reply. Takes the winners out of the reply.
-pub fn update(request: &ReserveRequest, reply: &mut ReserveReply) {
+/// Updates the cache from Redis's reply.
+pub fn update(request: &ReserveRequest, reply: &ReserveReply) {
     CACHE.with_borrow_mut(|cache| cache.update(request, reply, clock::now()));
+}
+
+/// A moment of the instance's clock by Redis's clock.
+pub fn redis_time(activity: &ActivityId, at: Millis) -> Millis {
+    CACHE.with_borrow(|cache| cache.redis_time(activity, at))
 }

@@ -5,7 +5,7 @@
 use domain::{
     api::admission::Reservation,
     body,
-    ids::{ActivityId, SkuId},
+    ids::{ActivityId, OrderNo, SkuId},
     problem::{Code, FieldError, Problem},
     routes::Reserve,
     ticket::TicketError,
@@ -19,7 +19,7 @@ use platform::{
 };
 use workflows::hot::{
     limits::{self, RateLimitStatus},
-    reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
+    reserve::{MAX_DELAY_MS, ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 
 use crate::gate_refresh;
@@ -50,20 +50,22 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         quantity: body.quantity,
         start_key: body.start_key,
         ip,
+        decide_until: now,
         counts: Vec::new(),
     };
     let refresh_guard = gate_refresh::decide(&reserve_request).await.map_err(|(code, wait_ms)| {
         instance_counts::record_refusal(&activity, code);
-        refusal(code, wait_ms, &[])
+        refusal(code, wait_ms, &[], &reserve_request.order_no)
     })?;
+    reserve_request.decide_until = gate_refresh::redis_time(&activity, now.plus(MAX_DELAY_MS));
     reserve_request.counts = instance_counts::take(&activity);
-    let mut reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
-    gate_refresh::update(&reserve_request, &mut reply);
+    let reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
+    gate_refresh::update(&reserve_request, &reply);
     drop(refresh_guard);
-    into_response(reply)
+    into_response(reply, &reserve_request.order_no)
 }
 
-fn into_response(reply: ReserveReply) -> Result<Response, ApiError> {
+fn into_response(reply: ReserveReply, order_no: &OrderNo) -> Result<Response, ApiError> {
     let rate_limits = &reply.rate_limits;
     match reply.outcome {
         ReserveOutcome::Queued(order) => {
@@ -74,12 +76,11 @@ fn into_response(reply: ReserveReply) -> Result<Response, ApiError> {
             }
             Ok(response)
         }
-        ReserveOutcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, rate_limits).into()),
-        ReserveOutcome::SoldOut(_) => Err(refusal(Code::SoldOut, 0, rate_limits).into()),
+        ReserveOutcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, rate_limits, order_no).into()),
     }
 }
 
-fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimitStatus]) -> Problem {
+fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimitStatus], order_no: &OrderNo) -> Problem {
     let detail = match code {
         Code::NotReady => "The stock of this sale is not loaded. An operator must publish it.",
         Code::Ended => "The sale has ended.",
@@ -91,8 +92,13 @@ fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimitStatus]) -> Problem
         Code::RateLimited => "Too many requests: wait as Retry-After says.",
         Code::TicketConflict => "This ticket was used with another SKU or quantity. One ticket makes one order.",
         Code::LimitReached => "With this order you would hold more units than one buyer may.",
-        Code::SoldOut => "There are not enough units left. Units come back when others cancel or do not pay.",
+        Code::SoldOut => {
+            "Not enough units are left; if an earlier request had no answer, read this order. Units come back when others \
+             cancel or do not pay."
+        }
         _ => "This sale has no such SKU.",
     };
-    limits::add_to_problem(Problem::new(code, detail), wait_ms, rate_limits)
+    let mut problem = Problem::new(code, detail);
+    problem.extensions.order_no = (code == Code::SoldOut).then(|| order_no.clone());
+    limits::add_to_problem(problem, wait_ms, rate_limits)
 }

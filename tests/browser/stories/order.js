@@ -194,7 +194,7 @@ test("a payment that is declined after the buyer was sent back is told from a la
   await expect(page.getByTestId("pay-form")).toBeVisible();
 });
 
-test("a calendar file reminds of the start, and operators see how many asked for one", async ({ page }) => {
+test("a calendar file reminds of the start", async ({ page }) => {
   const title = `Läufer, "Größe; 42"\\ ${"很".repeat(60)}`;
   const { id } = await publish({ startsIn: 600_000, title });
   await page.goto(`/sale?activity=${id}`);
@@ -210,7 +210,6 @@ test("a calendar file reminds of the start, and operators see how many asked for
   expect(lines).toContain(`DTSTART:${start.replace(/[-:]|\.\d+/g, "")}`);
   expect(lines).toContain(`SUMMARY:${title.replace(/[\\;,]/g, "\\$&")}`);
   expect([lines[0], lines.at(-2), lines.at(-1)]).toEqual(["BEGIN:VCALENDAR", "END:VCALENDAR", ""]);
-  await expect.poll(async () => (await callAdmin("GET", `/activities/${id}/stats`)).reminders).toBe(1);
   const open = await publish();
   await page.goto(`/sale?activity=${open.id}`);
   await signInOnPage(page, unique("cal"));

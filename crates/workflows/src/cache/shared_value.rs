@@ -108,7 +108,7 @@ impl SharedValue<'_> {
         F: Future<Output = Result<T, StoreError>>,
     {
         let began = key_value.now();
-        let random = key_value.random_bits()?;
+        let random = key_value.random_bits();
         let owner = format!("{random:032x}");
         let (copy, is_stale, has_lease) = loop {
             let now = key_value.now();

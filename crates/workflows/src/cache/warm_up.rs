@@ -14,7 +14,6 @@ use serde::Serialize;
 
 use crate::{
     WRITER_GROUP,
-    hot::winners::bitmap_bytes,
     keys::{ACTIVITIES, Keys},
     ledger::activities::Activity,
     ports::{Redis, StoreError},
@@ -71,7 +70,6 @@ struct WarmUpOptions<'a> {
     retention_ms: i64,
     epoch: i64,
     mode: Mode,
-    winners_size: usize,
     gate: GateFields<'a>,
     skus: Vec<SkuTerms<'a>>,
 }
@@ -211,11 +209,10 @@ async fn run_warm_up<R: Redis>(
         retention_ms: RETENTION_AFTER_END_MS,
         epoch: activity.epoch,
         mode,
-        winners_size: bitmap_bytes(&spec.skus),
         gate,
         skus: skus.collect(),
     };
-    let script_keys = ["gate", "orders", "stats", "winners", "index"].map(|name| keys.named(name)).into();
+    let script_keys = ["gate", "orders", "stats", "index"].map(|name| keys.named(name)).into();
     let mut reply = WARM_UP.run_with(redis, script_keys, &options).await?;
     match reply.text()?.as_str() {
         "done" => {}

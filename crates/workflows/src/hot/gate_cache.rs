@@ -1,12 +1,8 @@
 //! Per-instance cache that refuses reservations without a Redis call (A4, C6).
 //!
 //! It holds the gate, sold-out SKUs and bans for at most a second. The replies to reservations fill it, so it makes no
-//! Redis calls of its own. With the refusal of a sold-out SKU comes the bitmap of winners: the request of a ticket that
-//! may have won is sent to Redis.
-//!
-//! A ticket is not refused as sold out once this instance has passed on the reply with its order, or has read the
-//! bitmap after the order was made (B3). An order that was made later, through another instance and of units that were
-//! released, is not known here for at most a second.
+//! Redis calls of its own. A sold-out SKU is refused to every ticket, also to one that has made an order: the refusal
+//! names the order to read (B3).
 
 use std::collections::HashMap;
 
@@ -16,21 +12,14 @@ use domain::{
     problem::Code,
     time::Millis,
 };
-use ulid::Ulid;
 
 use crate::{
     cache::ttl::{self, MAX_AGE_MS, STALE_WHILE_REFRESH_MS},
-    hot::{
-        reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest},
-        winners::Winners,
-    },
+    hot::reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest},
 };
 
 /// Maximum number of activities in the cache, apart from those that requests in flight refresh.
 const MAX_ACTIVITIES: usize = 1_024;
-
-/// Maximum size of the bitmaps of all activities, in bytes.
-const MAX_BITMAP_BYTES: usize = 64 << 20;
 
 /// Maximum number of bans of one activity.
 const MAX_BANS: usize = 64;
@@ -42,8 +31,8 @@ pub enum Decision {
     Refuse(Code, i64),
     /// Send it to Redis.
     Send,
-    /// Send it to Redis, and request the gate and the winners in the reply. Call [`GateCache::end_refresh`] when the
-    /// request ends, however it ends.
+    /// Send it to Redis, and request the gate in the reply. Call [`GateCache::end_refresh`] when the request ends,
+    /// however it ends.
     Refresh,
     /// Another request refreshes the gate: call [`GateCache::add_waiter`], wait, and decide again.
     Wait,
@@ -63,36 +52,25 @@ struct Entry<W> {
     /// The gate, when it was read by the instance's clock, and Redis's clock minus the instance's, in milliseconds.
     gate: Option<(Gate, Millis, i64)>,
     sold_out: HashMap<SkuId, SoldOut>,
-    /// The winners of all SKUs, at least as new as each time in `sold_out`.
-    winners: Winners,
     /// Pairs of user and client address that Redis refused because of a ban, and when. For the next second, requests of
     /// the same pair cost no Redis call (B6).
     banned: HashMap<(UserId, String), Millis>,
-    refresh: Option<Refresh<W>>,
+    /// While a request refreshes the gate: wake the requests that wait for it.
+    refresh: Option<Vec<W>>,
 }
 
 impl<W> Default for Entry<W> {
     fn default() -> Self {
-        let (sold_out, banned) = (HashMap::new(), HashMap::new());
-        Self { gate: None, sold_out, winners: Winners::default(), banned, refresh: None }
+        Self { gate: None, sold_out: HashMap::new(), banned: HashMap::new(), refresh: None }
     }
 }
 
 /// Redis's last refusal for a SKU because it was sold out.
 struct SoldOut {
-    /// When it was refused, by the instance's clock; `None` if the reply had no winners. Then one request reads them, so
-    /// that not every request in flight receives the bitmap when a SKU sells out.
-    at: Option<Millis>,
+    /// When it was refused, by the instance's clock.
+    at: Millis,
     /// The quantity that was refused. A smaller one may still be available, and is sent to Redis.
     quantity: i64,
-}
-
-/// A request that refreshes the gate.
-struct Refresh<W> {
-    /// Wake the requests that wait for it.
-    waiters: Vec<W>,
-    /// Tickets whose orders' replies came in the meantime: the bitmap that it reads may be older than they are.
-    won: Vec<Ulid>,
 }
 
 impl<W> Entry<W> {
@@ -101,7 +79,7 @@ impl<W> Entry<W> {
         if self.refresh.is_some() {
             return Decision::Wait;
         }
-        self.refresh = Some(Refresh { waiters: Vec::new(), won: Vec::new() });
+        self.refresh = Some(Vec::new());
         Decision::Refresh
     }
 }
@@ -130,29 +108,27 @@ impl<W> GateCache<W> {
             }
         }
         match entry.sold_out.get(&request.sku) {
-            Some(sold) if request.quantity >= sold.quantity => match sold.at {
-                None => entry.refresh_or_wait(),
-                Some(_) if entry.winners.may_contain(request.order_no.ulid()) => Decision::Send,
-                Some(at) if is_fresh(at) => Decision::Refuse(Code::SoldOut, 0),
-                Some(_) => entry.refresh_or_wait(),
-            },
-            _ => Decision::Send,
+            Some(sold) if request.quantity < sold.quantity => Decision::Send,
+            Some(sold) if is_fresh(sold.at) => Decision::Refuse(Code::SoldOut, 0),
+            Some(_) => entry.refresh_or_wait(),
+            None => Decision::Send,
         }
     }
 
-    /// Removes the activity whose gate was read first. One that a request refreshes stays: requests may wait for it, and
-    /// it has winners that the bitmap on its way lacks. Returns whether there was another one.
-    fn evict_oldest(&mut self) -> bool {
+    /// Removes the activity whose gate was read first. One that a request refreshes stays, because others wait for it.
+    fn evict_oldest(&mut self) {
         let read_at = |entry: &Entry<W>| entry.gate.as_ref().map(|(_, at, _)| *at);
         let idle = self.0.iter().filter(|(_, entry)| entry.refresh.is_none());
         let oldest = idle.min_by_key(|(_, entry)| read_at(entry)).map(|(activity, _)| activity.clone());
-        oldest.is_some_and(|activity| self.0.remove(&activity).is_some())
+        if let Some(activity) = oldest {
+            self.0.remove(&activity);
+        }
     }
 
     /// Drops `waiter` when the refresh of an activity's gate ends; at once if there is none.
     pub fn add_waiter(&mut self, activity: &ActivityId, waiter: W) {
-        if let Some(refresh) = self.0.get_mut(activity).and_then(|entry| entry.refresh.as_mut()) {
-            refresh.waiters.push(waiter);
+        if let Some(waiters) = self.0.get_mut(activity).and_then(|entry| entry.refresh.as_mut()) {
+            waiters.push(waiter);
         }
     }
 
@@ -163,24 +139,25 @@ impl<W> GateCache<W> {
         }
     }
 
-    /// Learns the gate, the SKU's state and the ban from Redis's reply to a reservation. Takes the winners out of it.
-    pub fn update(&mut self, request: &ReserveRequest, reply: &mut ReserveReply, now: Millis) {
+    /// The moment `at` of the instance's clock by Redis's clock, as far as replies have told it: before the first one the
+    /// clocks count as equal.
+    pub fn redis_time(&self, activity: &ActivityId, at: Millis) -> Millis {
+        let gate = self.0.get(activity).and_then(|entry| entry.gate.as_ref());
+        at.plus(gate.map_or(0, |(_, _, offset)| *offset))
+    }
+
+    /// Learns the gate, the SKU's state and the ban from Redis's reply to a reservation.
+    pub fn update(&mut self, request: &ReserveRequest, reply: &ReserveReply, now: Millis) {
         let Some(entry) = self.0.get_mut(request.order_no.activity()) else { return };
         if let Some(gate) = &reply.gate {
             entry.gate = Some((gate.clone(), now, reply.now.0 - now.0));
         }
-        let mut has_grown = false;
-        match &mut reply.outcome {
-            ReserveOutcome::SoldOut(winners) => {
-                if let Some(winners) = winners.take() {
-                    has_grown = winners.bytes() > entry.winners.bytes();
-                    entry.winners = winners;
-                    for ticket in entry.refresh.iter().flat_map(|refresh| &refresh.won) {
-                        entry.winners.insert(*ticket);
-                    }
-                    entry.sold_out.insert(request.sku.clone(), SoldOut { at: Some(now), quantity: request.quantity });
-                } else if entry.sold_out.get(&request.sku).is_none_or(|sold| request.quantity < sold.quantity) {
-                    entry.sold_out.insert(request.sku.clone(), SoldOut { at: None, quantity: request.quantity });
+        let sold_out = entry.sold_out.get(&request.sku);
+        match reply.outcome {
+            ReserveOutcome::Refused(Code::SoldOut, _) => {
+                // A larger quantity that was in flight does not replace the refusal of a smaller one.
+                if reply.gate.is_some() || sold_out.is_none_or(|sold| request.quantity <= sold.quantity) {
+                    entry.sold_out.insert(request.sku.clone(), SoldOut { at: now, quantity: request.quantity });
                 }
             }
             ReserveOutcome::Refused(Code::Banned, _) if entry.banned.len() < MAX_BANS => {
@@ -189,20 +166,12 @@ impl<W> GateCache<W> {
             // A new order means that units are available again. Another answer to a refreshing request leaves that open:
             // without the entry, the next requests do not wait for one another.
             ReserveOutcome::Queued(_) | ReserveOutcome::Refused(..) => {
-                let has_order = matches!(reply.outcome, ReserveOutcome::Queued(_));
-                if has_order {
-                    let ticket = request.order_no.ulid();
-                    entry.winners.insert(ticket);
-                    entry.refresh.iter_mut().for_each(|refresh| refresh.won.push(ticket));
-                }
-                if has_order && !reply.is_replay || reply.gate.is_some() {
+                let has_new_order = matches!(reply.outcome, ReserveOutcome::Queued(_)) && !reply.is_replay;
+                if has_new_order || reply.gate.is_some() {
                     entry.sold_out.remove(&request.sku);
                 }
             }
         }
-        // This activity stays, because its request still refreshes it.
-        let bytes = |cache: &Self| cache.0.values().map(|entry| entry.winners.bytes()).sum::<usize>();
-        while has_grown && bytes(self) > MAX_BITMAP_BYTES && self.evict_oldest() {}
     }
 }
 

@@ -10,15 +10,16 @@ use domain::{
 };
 
 use crate::{
-    hot::{
-        limits::{self, RateLimitStatus},
-        winners::{Winners, bit_number},
-    },
+    hot::limits::{self, RateLimitStatus},
     keys::Keys,
     ports::{Redis, RedisArg, StoreError},
     reply::Reply,
     script::RESERVE,
 };
+
+/// How long after its arrival a reservation may be decided, in milliseconds. Two more seconds are for its way to the app:
+/// ten seconds after a request without an answer, it has made its order or never will.
+pub const MAX_DELAY_MS: i64 = 8_000;
 
 /// A reservation that passed all checks that need no store.
 #[derive(Debug, Clone)]
@@ -35,6 +36,8 @@ pub struct ReserveRequest {
     pub start_key: String,
     /// The client's address as `platform::request_address` returns it (IPv6: the /64 network).
     pub ip: String,
+    /// Redis's time until which Redis may decide it: a later call is refused as overloaded, and changes nothing.
+    pub decide_until: Millis,
     /// What the instance counted since its last call (B6, G2).
     pub counts: Vec<(String, i64)>,
 }
@@ -69,9 +72,6 @@ pub enum ReserveOutcome {
     Queued(Box<Order>),
     /// Refused, with the milliseconds to wait (0 if waiting does not help).
     Refused(Code, i64),
-    /// Not enough units left. Carries the bitmap of winners if the gate was requested, so that a cached refusal does not
-    /// refuse the retry of a winner.
-    SoldOut(Option<Winners>),
 }
 
 /// Reply of the script.
@@ -89,8 +89,7 @@ pub struct ReserveReply {
     pub outcome: ReserveOutcome,
 }
 
-/// Reserves units. `with_gate` requests the gate in the same reply, and the bitmap of winners if the SKU is sold out, so
-/// that filling the gate cache needs no extra call, or one for a large bitmap.
+/// Reserves units. `with_gate` requests the gate in the same reply, so that filling the gate cache needs no extra call.
 ///
 /// # Errors
 /// `RedisUnavailable` if the reservation may or may not have happened: a retry with the same ticket returns its
@@ -101,48 +100,30 @@ pub async fn reserve<R: Redis>(
     with_gate: bool,
 ) -> Result<ReserveReply, StoreError> {
     let keys = Keys::of(request.order_no.activity());
-    let ulid = request.order_no.ulid();
     let mut args: Vec<RedisArg> = vec![
-        ulid.to_string().into(),
-        bit_number(ulid).to_string().into(),
+        request.order_no.ulid().to_string().into(),
         request.user.as_str().into(),
         request.ip.as_str().into(),
         request.sku.as_str().into(),
         request.quantity.to_string().into(),
         request.start_key.as_str().into(),
         if with_gate { "1" } else { "0" }.into(),
+        request.decide_until.0.to_string().into(),
     ];
     limits::push_counts(&request.counts, &mut args);
     let reply = RESERVE.run(redis, vec![keys.named("gate")], args).await?;
-    let (mut reply, winners_size) = parse_reply(reply, request)?;
-    if let ReserveOutcome::SoldOut(winners) = &mut reply.outcome {
-        if !with_gate {
-            *winners = None;
-        } else if winners.as_ref().is_some_and(|winners| winners.bytes() < winners_size) {
-            // A later bitmap has the bits of this one. Without it the refusal still holds.
-            let read = redis.command("GET", vec![keys.named("winners").into()]).await;
-            *winners = read.and_then(|values| Reply::new(values).bytes()).ok().map(Winners::new);
-        }
-    }
-    Ok(reply)
+    parse_reply(reply, request)
 }
 
-/// Also returns the size of the bitmap of winners, in bytes, which the reply has only if it is small.
-fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<(ReserveReply, usize), StoreError> {
+fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveReply, StoreError> {
     let text = reply.text()?;
     let mut fields = Fields(text.split('\t'));
     let word = fields.text()?;
     let now = Millis(fields.int()?);
     let rate_limits = limits::parse_rate_limits(fields.text()?);
     let gate = parse_gate(fields.text()?);
-    let mut winners_size = 0;
     let outcome = match word {
         "queued" | "replayed" => ReserveOutcome::Queued(Box::new(parse_order(&mut fields, request)?)),
-        "sold_out" => {
-            winners_size = usize::try_from(fields.int()?).unwrap_or_default();
-            let bitmap = if reply.remaining() > 0 { reply.bytes()? } else { Vec::new() };
-            ReserveOutcome::SoldOut(Some(Winners::new(bitmap)))
-        }
         "rate_limited" => ReserveOutcome::Refused(Code::RateLimited, fields.int()?),
         "not_open" => ReserveOutcome::Refused(Code::NotOpen, fields.int()?),
         "overloaded" => ReserveOutcome::Refused(Code::Overloaded, fields.int()?),
@@ -151,7 +132,7 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<(ReserveRep
             None => return Err(StoreError::Malformed(format!("reserve answered {word:?}"))),
         },
     };
-    Ok((ReserveReply { now, rate_limits, gate, is_replay: word == "replayed", outcome }, winners_size))
+    Ok(ReserveReply { now, rate_limits, gate, is_replay: word == "replayed", outcome })
 }
 
 fn parse_order(fields: &mut Fields, request: &ReserveRequest) -> Result<Order, StoreError> {

@@ -12,21 +12,42 @@ use crate::{
     ports::{Redis, StoreError},
     reply::{Reply, non_empty, non_zero_time},
     script::{STATUS, UNWRITTEN_ORDERS},
+    settle::CLOSED_ORDER_TTL_SECONDS,
 };
 
-/// Returns the Redis time, and the order if Redis has a record of it.
+/// What Redis knows of an order.
+#[derive(Debug, Clone)]
+pub struct OrderLookup {
+    /// Redis time.
+    pub now: Millis,
+    /// The order, if Redis has a record of it.
+    pub order: Option<Order>,
+    /// Whether Redis has the records of all orders of the activity that have not expired.
+    is_complete: bool,
+}
+
+impl OrderLookup {
+    /// Whether there is no such order, also in the ledger: its ticket is younger than any record that has expired.
+    #[must_use]
+    pub fn proves_absence(&self, order_no: &OrderNo) -> bool {
+        let issued_at = Millis(i64::try_from(order_no.ulid().timestamp_ms()).unwrap_or(i64::MAX));
+        self.order.is_none() && self.is_complete && self.now < issued_at.plus(CLOSED_ORDER_TTL_SECONDS * 1_000)
+    }
+}
+
+/// Looks for an order in Redis.
 ///
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the record cannot be parsed.
-pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<(Millis, Option<Order>), StoreError> {
+pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<OrderLookup, StoreError> {
     let keys = Keys::of(order_no.activity());
-    let script_keys = vec![keys.order(order_no.ulid()), keys.named("stats")];
+    let script_keys = vec![keys.order(order_no.ulid()), keys.named("stats"), keys.named("gate")];
     let mut reply = STATUS.run(redis, script_keys, Vec::new()).await?;
     let now = Millis(reply.int()?);
-    if reply.remaining() == 0 {
-        return Ok((now, None));
+    if reply.remaining() == 1 {
+        return Ok(OrderLookup { now, order: None, is_complete: reply.int()? == 1 });
     }
-    Ok((now, Some(parse_order(&mut reply, order_no.clone())?)))
+    Ok(OrderLookup { now, order: Some(parse_order(&mut reply, order_no.clone())?), is_complete: true })
 }
 
 /// Returns the orders of a user in `activities` that the ledger does not have, queued and failed ones, as far as their

@@ -32,9 +32,7 @@ impl Lease {
     }
 }
 
-/// Acquires a lease for `ttl_ms` milliseconds. Returns `None` if another owner has it at `now`. A lease that is valid
-/// for over a minute longer than `ttl_ms` was written by a clock that had jumped ahead, and is ignored. Less than that
-/// is the time by which this request's `now` is older than the owner's.
+/// Acquires a lease for `ttl_ms` milliseconds. Returns `None` if another owner has it at `now`.
 ///
 /// # Errors
 /// See [`ledger`](super).

@@ -158,7 +158,6 @@ mod tests {
             queue: 2,
             stream: 2,
             drain_rate: 0,
-            reminders: 0,
             skus: vec![sku("a", Some(4)), sku("b", None)],
             refusals: [("sold_out".to_owned(), 6)].into(),
         };

@@ -60,9 +60,6 @@ pub struct ActivityStats {
     /// Orders written to the ledger per second, as last measured.
     #[schemars(range(min = 0))]
     pub drain_rate: i64,
-    /// Approximate number of visitors who asked to be reminded of the start.
-    #[schemars(range(min = 0))]
-    pub reminders: i64,
     /// Units per SKU.
     pub skus: Vec<SkuStats>,
     /// Number of refused reservations, tickets and challenges per code. What an instance refuses without Redis is added
@@ -91,7 +88,6 @@ async fn read<R: Redis>(redis: &R, activity: &ActivityId, kept_ms: i64) -> Resul
         return Ok(None);
     }
     let (enqueued, written, drain_rate, stream) = (reply.int()?, reply.int()?, reply.int()?, reply.int()?);
-    let reminders = reply.int()?;
     let mut skus = Vec::new();
     for _ in 0..reply.int()? {
         let sku = reply.text()?;
@@ -104,7 +100,7 @@ async fn read<R: Redis>(redis: &R, activity: &ActivityId, kept_ms: i64) -> Resul
         refusals.insert(reply.text()?, reply.int()?);
     }
     let queue = (enqueued - written).max(0);
-    Ok(Some(ActivityStats { server_time, enqueued, written, queue, stream, drain_rate, reminders, skus, refusals }))
+    Ok(Some(ActivityStats { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
 }
 
 /// How long after its end an activity's counters are among [`recent_stats`], in milliseconds.

@@ -309,7 +309,6 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         keys.stock(&order.sku),
         keys.holders(&order.sku),
         keys.named("stats"),
-        keys.named("winners"),
         keys.named("index"),
     ];
     let options = ReacquireOptions { paid_at: now.0, ledger_status: order.status, order: order.into() };

@@ -180,7 +180,6 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
         keys.holders(&order.sku),
         keys.named("orders"),
         keys.named("stats"),
-        keys.named("winners"),
     ];
     let options = RequeueOptions { message, order: (&order).into() };
     let mut reply = REQUEUE.run_with(redis, script_keys, &options).await?;

@@ -179,7 +179,7 @@ async fn write_batch<R: Redis, S: Sql>(
     }
     let mut orders = Vec::with_capacity(order_numbers.len());
     for order in join_all(order_numbers.iter().map(|order_no| load_order(redis, order_no))).await {
-        orders.extend(order?.1);
+        orders.extend(order?.order);
     }
     let new: Vec<_> = orders.iter().map(|order| to_new_order(order, epoch)).collect();
     let new: Vec<_> = new.iter().collect();

@@ -349,7 +349,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             }
         }
         let keys = Keys::of(self.activity);
-        let script_keys = ["gate", "stats", "orders", "winners", "index"].map(|name| keys.named(name)).into();
+        let script_keys = ["gate", "stats", "orders", "index"].map(|name| keys.named(name)).into();
         let args = vec![keys.prefix().into(), gate.epoch.to_string().into(), gate.restored_after.as_str().into()];
         let mut reply = FINISH.run(self.redis, script_keys, args).await?;
         match reply.text()?.as_str() {

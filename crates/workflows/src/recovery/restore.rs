@@ -89,7 +89,7 @@ pub(crate) async fn restore<R: Redis>(
     };
     debug_assert!(rows.iter().all(|row| row.order.status != OrderStatus::Queued));
     let keys = Keys::of(activity);
-    let mut script_keys: Vec<_> = ["gate", "orders", "stats", "winners", "index"].map(|name| keys.named(name)).into();
+    let mut script_keys: Vec<_> = ["gate", "orders", "stats", "index"].map(|name| keys.named(name)).into();
     script_keys.extend(rows.iter().map(|row| keys.order(row.order.order_no.ulid())));
     let states: Vec<_> = rows.iter().map(OrderRow::state).collect();
     let orders = rows.iter().zip(&states).map(|(row, state)| RestoredOrder {

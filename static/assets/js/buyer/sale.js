@@ -23,8 +23,6 @@ let ticketError = null;
 
 shell.start();
 byId("take-part").addEventListener("click", () => void shell.signIn());
-// Operators see how many want to be reminded. The calendar file needs no request.
-byId("remind").addEventListener("click", () => void client.remind(state.id).catch(() => {}));
 shell.onSessionChange(() => {
   ticketError = null;
   cancelAttempt();

@@ -20,7 +20,7 @@ pub struct VisitReport {
     pub outcome: String,
     /// Whether the outcome of a try is unknown, as in [`super::reserve::Attempt`].
     pub outcome_uncertain: bool,
-    /// Whether the ticket was refused for good at least once, and not as sold out: a retry after that may be (B3).
+    /// Whether the ticket was refused for good at least once, by a refusal that says that it made no order.
     pub refused: bool,
     pub orders: Vec<ObservedOrder>,
 }

@@ -57,7 +57,8 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
             .describe(
                 "The ticket in the body authenticates the user, and is the idempotency key: with the same SKU and \
                  quantity the first response is repeated, with others it is `ticket_conflict`. A refused request does \
-                 not use the ticket.",
+                 not use the ticket. While a SKU is sold out, a ticket that has made an order may hear `sold_out`, too: \
+                 after a request without an answer, read the order that its `order_no` names.",
             )
             .limited()
             .body(true, schemas.request::<Reservation>())
@@ -93,10 +94,19 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         .returns(200, "A page of orders.", page(schemas.response::<Order>(), 100)),
         Operation::new(OrderStatus::Order, "getOrder", "An order, for its buyer")
             .tag("orders")
-            .describe("With the ticket that made the order, which costs least, or with a sign-in token.")
+            .describe(
+                "With the ticket that made the order, which costs least, or with a sign-in token. A `404` means that there \
+                 is no such order yet: a reservation is decided within ten seconds or never.",
+            )
             .secured_by("jwt")
             .secured_by("ticket")
             .refuses(&[Code::RateLimited])
+            .query(
+                "last",
+                "Whether the caller will not look again. Ten seconds after the last reservation without an answer, a \
+                 `404` is then final: it is the ledger's, too.",
+                json!({"type": "boolean", "default": false}),
+            )
             .parameter(if_none_match())
             .returns_with(200, "The order.", &polled, Some(("application/json", schemas.response::<Order>())))
             .returns_with(304, "The order is as the caller's copy.", &polled, None)

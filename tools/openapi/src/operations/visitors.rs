@@ -43,11 +43,6 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
                 Some(("text/javascript", script)),
             )
             .refuses(&[Code::NotFound, Code::Ended]),
-        Operation::new(Activity::Remind, "remind", "Count a visitor who wants to be reminded of the start")
-            .tag("activities")
-            .describe("The page makes the reminder itself. Operators see the count, an estimate, as expected demand.")
-            .returns_with(204, "Counted, unless this visitor was before, or the activity has begun.", &[], None)
-            .refuses(&[Code::NotFound, Code::Ended]),
         Operation::new(Admin::Live, "health", "Whether the instance handles requests")
             .tag("health")
             .returns(200, "It does.", schemas.response::<Live>())

@@ -25,7 +25,6 @@ const SHARED: SharedValue<'_> = SharedValue {
 pub(in crate::cache) struct Machine {
     pub now: Cell<i64>,
     random: Cell<u128>,
-    has_no_randomness: Cell<bool>,
     pub copies: RefCell<HashMap<String, Vec<u8>>>,
     pub reads: Cell<usize>,
     /// The owner of the lease, and until when.
@@ -38,11 +37,8 @@ impl KeyValue for Machine {
         Millis(self.now.get())
     }
 
-    fn random_bits(&self) -> Result<u128, StoreError> {
-        if self.has_no_randomness.get() {
-            return Err(StoreError::Malformed("no randomness".to_owned()));
-        }
-        Ok(self.random.replace(self.random.get() + 1))
+    fn random_bits(&self) -> u128 {
+        self.random.replace(self.random.get() + 1)
     }
 
     /// The first request that sleeps moves the clock; all of them wait until it is `ms` later.
@@ -214,13 +210,4 @@ fn a_copy_of_a_host_whose_clock_is_a_little_ahead_is_used() {
     assert_eq!(Machine::run(machine.get(&SHARED, Ok(1))), Ok(1));
     machine.now.set(0);
     assert_eq!(Machine::run(machine.get(&SHARED, Ok(2))), Ok(1));
-}
-
-/// Two requests without randomness would own one lease.
-#[test]
-fn without_randomness_nothing_is_fetched() {
-    let machine = Machine::default();
-    machine.has_no_randomness.set(true);
-    assert!(matches!(Machine::run(machine.get(&SHARED, Ok(1))), Err(StoreError::Malformed(_))));
-    assert_eq!(machine.fetches.get(), 0);
 }

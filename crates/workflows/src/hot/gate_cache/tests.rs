@@ -2,9 +2,9 @@ use std::{collections::HashSet, rc::Rc};
 
 use domain::{activity::ActivityState, ids::OrderNo, money::Money, order::Order, order::OrderStatus};
 use proptest::prelude::*;
+use ulid::Ulid;
 
 use super::*;
-use crate::hot::winners::bit_number;
 
 const KEY: &str = "key";
 
@@ -22,6 +22,7 @@ fn request_of(activity: &str, ticket: u128, sku: &str, quantity: i64) -> Reserve
         quantity,
         start_key: KEY.to_owned(),
         ip: String::new(),
+        decide_until: Millis(0),
         counts: Vec::new(),
     }
 }
@@ -56,31 +57,29 @@ fn reply(outcome: ReserveOutcome, refreshes: bool, now: i64) -> ReserveReply {
 }
 
 fn answer(cache: &mut Cache, request: &ReserveRequest, outcome: ReserveOutcome, refreshes: bool, now: i64) {
-    cache.update(request, &mut reply(outcome, refreshes, now), Millis(now));
+    cache.update(request, &reply(outcome, refreshes, now), Millis(now));
     if refreshes {
         cache.end_refresh(request.order_no.activity());
     }
 }
 
-fn sold_out(bitmap: &[u8]) -> ReserveOutcome {
-    ReserveOutcome::SoldOut(Some(Winners::new(bitmap.to_vec())))
-}
+const SOLD_OUT: ReserveOutcome = ReserveOutcome::Refused(Code::SoldOut, 0);
 
-/// A cache that learned at 1,000 ms that SKU `a` is sold out, and that ticket 1 has won.
+/// A cache that learned at 1,000 ms that SKU `a` is sold out.
 fn sold_out_cache() -> Cache {
     let mut cache = Cache::default();
     let loser = request(2, "a", 1);
     assert_eq!(cache.decide(&loser, Millis(1_000)), Decision::Refresh);
-    answer(&mut cache, &loser, sold_out(&[0b0100_0000]), true, 1_000);
+    answer(&mut cache, &loser, SOLD_OUT, true, 1_000);
     cache
 }
 
 #[test]
-fn losers_are_refused_from_memory_and_winners_are_sent() {
+fn every_ticket_is_refused_from_memory_while_its_sku_is_sold_out() {
     let mut cache = sold_out_cache();
+    answer(&mut cache, &request(1, "b", 1), queued(&request(1, "b", 1)), false, 1_100);
     let mut decide = |ticket, sku, now| cache.decide(&request(ticket, sku, 1), Millis(now));
-    assert_eq!(decide(2, "a", 1_500), Decision::Refuse(Code::SoldOut, 0));
-    assert_eq!(decide(1, "a", 1_500), Decision::Send);
+    assert_eq!([1, 2].map(|ticket| decide(ticket, "a", 1_500)), [Decision::Refuse(Code::SoldOut, 0); 2]);
     assert_eq!(decide(2, "b", 1_500), Decision::Send);
     assert_eq!(decide(2, "a", 2_500), Decision::Refresh);
 }
@@ -120,42 +119,38 @@ fn a_closed_gate_refuses_with_its_code_and_wait_by_the_clock_of_redis() {
         assert_eq!(cache.decide(&request, Millis(0)), Decision::Refresh);
         let outcome = ReserveOutcome::Refused(Code::Paused, 0);
         // Redis's clock is 3 s ahead of the instance's.
-        cache.update(&request, &mut ReserveReply { gate: Some(gate), ..reply(outcome, true, 3_000) }, Millis(0));
+        assert_eq!(cache.redis_time(request.order_no.activity(), Millis(100)), Millis(100));
+        cache.update(&request, &ReserveReply { gate: Some(gate), ..reply(outcome, true, 3_000) }, Millis(0));
+        assert_eq!(cache.redis_time(request.order_no.activity(), Millis(100)), Millis(3_100));
         assert_eq!(cache.decide(&request, Millis(100)), expected);
     }
 }
 
 #[test]
-fn a_refusal_that_redis_repeats_costs_the_others_no_call() {
+fn one_request_asks_again_when_the_refusal_is_old_and_its_answer_counts() {
     let mut cache = sold_out_cache();
-    // Ticket 9 shares its bit with ticket 1.
-    assert_eq!(cache.decide(&request(9, "a", 1), Millis(1_500)), Decision::Send);
-    answer(&mut cache, &request(9, "a", 1), ReserveOutcome::SoldOut(None), false, 1_500);
-    assert_eq!(cache.decide(&request(2, "a", 1), Millis(1_600)), Decision::Refuse(Code::SoldOut, 0));
+    // The gate is newer than the refusal.
+    let others = request(2, "b", 1);
+    assert_eq!(cache.decide(&others, Millis(1_950)), Decision::Refresh);
+    answer(&mut cache, &others, queued(&others), true, 1_950);
+    let loser = request(2, "a", 1);
+    assert_eq!([(); 2].map(|()| cache.decide(&loser, Millis(2_001))), [Decision::Refresh, Decision::Wait]);
+    answer(&mut cache, &loser, SOLD_OUT, true, 2_001);
+    assert_eq!(cache.decide(&loser, Millis(2_100)), Decision::Refuse(Code::SoldOut, 0));
+    answer(&mut cache, &request(3, "a", 1), queued(&request(3, "a", 1)), false, 2_200);
+    assert_eq!(cache.decide(&loser, Millis(2_300)), Decision::Send, "a unit was released");
 }
 
 #[test]
-fn one_request_reads_the_winners_when_others_learned_that_a_sku_is_sold_out() {
-    let mut cache = sold_out_cache();
-    for ticket in 10..14 {
-        answer(&mut cache, &request(ticket, "b", 1), ReserveOutcome::SoldOut(None), false, 1_100);
-    }
-    assert_eq!(cache.decide(&request(2, "b", 1), Millis(1_200)), Decision::Refresh);
-    assert_eq!(cache.decide(&request(3, "b", 1), Millis(1_200)), Decision::Wait);
-    answer(&mut cache, &request(2, "b", 1), sold_out(&[0b0001_0000]), true, 1_200);
-    assert_eq!(cache.decide(&request(2, "b", 1), Millis(1_300)), Decision::Refuse(Code::SoldOut, 0));
-    assert_eq!(cache.decide(&request(3, "b", 1), Millis(1_300)), Decision::Send);
-}
-
-#[test]
-fn a_smaller_quantity_is_sent_and_its_refusal_reads_the_winners_again() {
+fn a_smaller_quantity_is_sent_and_its_refusal_stays_when_a_larger_one_is_refused_later() {
     let mut cache = Cache::default();
-    let two = request(2, "a", 2);
+    let [one, two, three] = [1, 2, 3].map(|quantity| request(2, "a", quantity));
     assert_eq!(cache.decide(&two, Millis(1_000)), Decision::Refresh);
-    answer(&mut cache, &two, sold_out(&[0]), true, 1_000);
-    assert_eq!(cache.decide(&request(3, "a", 1), Millis(1_100)), Decision::Send);
-    answer(&mut cache, &request(3, "a", 1), ReserveOutcome::SoldOut(None), false, 1_100);
-    assert_eq!(cache.decide(&request(4, "a", 1), Millis(1_200)), Decision::Refresh);
+    answer(&mut cache, &two, SOLD_OUT, true, 1_000);
+    assert_eq!(cache.decide(&one, Millis(1_100)), Decision::Send);
+    answer(&mut cache, &one, SOLD_OUT, false, 1_100);
+    answer(&mut cache, &three, SOLD_OUT, false, 1_150);
+    assert_eq!(cache.decide(&one, Millis(1_200)), Decision::Refuse(Code::SoldOut, 0));
 }
 
 #[test]
@@ -174,37 +169,19 @@ fn waiting_requests_wake_when_the_refresh_ends() {
     assert_eq!(cache.decide(&request, Millis(0)), Decision::Refresh, "the first refresh failed");
 }
 
-#[test]
-fn an_order_whose_reply_comes_before_an_older_bitmap_is_replayed() {
-    let mut cache = sold_out_cache();
-    let (loser, winner) = (request(2, "a", 1), request(3, "a", 1));
-    assert_eq!(cache.decide(&loser, Millis(2_000)), Decision::Refresh);
-    answer(&mut cache, &winner, queued(&winner), false, 2_010);
-    answer(&mut cache, &loser, sold_out(&[0b0100_0000]), true, 2_020);
-    assert_eq!(cache.decide(&loser, Millis(2_030)), Decision::Refuse(Code::SoldOut, 0));
-    assert_eq!(cache.decide(&winner, Millis(2_030)), Decision::Send);
-}
-
-#[test]
-fn a_ticket_that_won_another_sku_is_not_refused_as_sold_out() {
-    let mut cache = sold_out_cache();
-    answer(&mut cache, &request(3, "b", 1), queued(&request(3, "b", 1)), false, 1_100);
-    assert_eq!(cache.decide(&request(3, "a", 1), Millis(1_200)), Decision::Send);
-}
-
-/// Lets the cache learn at `now` that `count` other activities are open, and that they have bitmaps of these bytes.
-fn learn_of_others(cache: &mut Cache, count: usize, bytes: usize, now: i64) {
+/// Lets the cache learn at `now` that `count` other activities are sold out.
+fn learn_of_others(cache: &mut Cache, count: usize, now: i64) {
     for n in 0..count {
         let loser = request_of(&format!("other-{n}"), 2, "a", 1);
         assert_eq!(cache.decide(&loser, Millis(now)), Decision::Refresh);
-        answer(cache, &loser, sold_out(&vec![0; bytes]), true, now);
+        answer(cache, &loser, SOLD_OUT, true, now);
     }
 }
 
 #[test]
 fn a_new_activity_replaces_the_oldest_one_only() {
     let mut cache = sold_out_cache();
-    learn_of_others(&mut cache, 1_500, 1, 1_100);
+    learn_of_others(&mut cache, 1_500, 1_100);
     assert!(cache.0.len() <= 1_024, "{} activities", cache.0.len());
     let others = (0..1_500).map(|n| request_of(&format!("other-{n}"), 2, "a", 1));
     let refused = others.filter(|other| matches!(cache.decide(other, Millis(1_200)), Decision::Refuse(..))).count();
@@ -213,37 +190,21 @@ fn a_new_activity_replaces_the_oldest_one_only() {
 }
 
 #[test]
-fn the_bitmaps_of_all_activities_have_a_bound() {
-    let mut cache = Cache::default();
-    learn_of_others(&mut cache, 80, 1 << 20, 1_000);
-    let bytes: usize = cache.0.values().map(|entry| entry.winners.bytes()).sum();
-    assert!(bytes <= 64 << 20, "{bytes} bytes");
-    let last = request_of("other-79", 2, "a", 1);
-    assert_eq!(cache.decide(&last, Millis(1_100)), Decision::Refuse(Code::SoldOut, 0));
-}
-
-#[test]
-fn an_activity_that_a_request_refreshes_keeps_its_waiters_and_winners_when_others_come() {
+fn an_activity_that_a_request_refreshes_keeps_its_waiters_when_others_come() {
     let mut cache = sold_out_cache();
-    let (loser, winner, waiter) = (request(2, "a", 1), request(3, "a", 1), Rc::new(()));
+    let (loser, waiter) = (request(2, "a", 1), Rc::new(()));
     assert_eq!(cache.decide(&loser, Millis(2_100)), Decision::Refresh);
     cache.add_waiter(loser.order_no.activity(), waiter.clone());
-    // The bitmap is read, and then the order is made.
-    answer(&mut cache, &winner, queued(&winner), false, 2_110);
-    learn_of_others(&mut cache, 2_000, 1, 2_120);
+    learn_of_others(&mut cache, 2_000, 2_120);
     assert_eq!(Rc::strong_count(&waiter), 2, "the waiter woke before the refresh ended");
     assert_ne!(cache.decide(&request(4, "b", 1), Millis(2_130)), Decision::Refresh, "a second refresh began");
-    answer(&mut cache, &loser, sold_out(&[0b0100_0000]), true, 2_140);
-    assert_eq!(cache.decide(&winner, Millis(2_150)), Decision::Send);
-    assert_eq!(cache.decide(&loser, Millis(2_150)), Decision::Refuse(Code::SoldOut, 0));
 }
 
-/// Redis: units left and orders by SKU, and the bitmap of winners.
+/// Redis: units left by SKU, and the tickets that made orders.
 #[derive(Default)]
 struct Redis {
     left: [i64; 2],
     orders: HashSet<u128>,
-    bitmap: [u8; 2],
 }
 
 impl Redis {
@@ -256,8 +217,6 @@ impl Redis {
         }
         self.left[sku] -= quantity;
         self.orders.insert(ticket);
-        let bit = bit_number(Ulid::from_parts(1, ticket)) as usize % 16;
-        self.bitmap[bit / 8] |= 0x80 >> (bit % 8);
         "queued"
     }
 }
@@ -275,50 +234,41 @@ enum Step {
     Wait(i64),
     /// A unit is released, or added.
     Release(usize),
-    /// A ticket's order is made through another instance.
-    SendElsewhere(u128, usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let (ticket, sku) = (0..40_u128, 0..2_usize);
     prop_oneof![
-        12 => (ticket.clone(), sku.clone(), 1..3_i64).prop_map(|(ticket, sku, quantity)| Step::Send(ticket, sku, quantity)),
+        12 => (ticket, sku.clone(), 1..3_i64).prop_map(|(ticket, sku, quantity)| Step::Send(ticket, sku, quantity)),
         8 => (0..8_usize).prop_map(Step::Receive),
         1 => (0..8_usize).prop_map(Step::Lose),
         3 => (-50..700_i64).prop_map(Step::Wait),
-        1 => sku.clone().prop_map(Step::Release),
-        1 => (ticket, sku).prop_map(|(ticket, sku)| Step::SendElsewhere(ticket, sku)),
+        1 => sku.prop_map(Step::Release),
     ]
 }
 
 /// A request that Redis decided and whose reply is on its way.
 struct InFlight {
     request: ReserveRequest,
-    ticket: u128,
     refreshes: bool,
     reply: ReserveReply,
-    /// The tickets with orders when Redis decided.
-    orders: HashSet<u128>,
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// B3 and the age limit, with up to eight requests in flight whose replies come in any order.
+    /// The age limit, with up to eight requests in flight whose replies come in any order.
     #[test]
-    fn a_refusal_is_never_older_than_a_second_and_never_of_a_ticket_known_to_have_won(steps in prop::collection::vec(step(), 1..120)) {
+    fn a_refusal_is_never_older_than_a_second_and_never_of_a_smaller_quantity(steps in prop::collection::vec(step(), 1..120)) {
         let (mut cache, mut redis, mut now) = (Cache::default(), Redis { left: [2, 1], ..Redis::default() }, 10_000);
         let mut in_flight: Vec<InFlight> = Vec::new();
-        let (mut known, mut read_at) = (HashSet::new(), None);
-        // When a SKU was last refused with winners, and the smallest quantity that was ever refused.
-        let mut refused: [Option<(i64, i64)>; 2] = [None; 2];
+        let mut read_at = None;
+        // When each SKU was refused, and the quantities.
+        let mut refused: [Vec<(i64, i64)>; 2] = Default::default();
         for step in steps {
             match step {
                 Step::Wait(ms) => now += ms,
                 Step::Release(sku) => redis.left[sku] += 1,
-                Step::SendElsewhere(ticket, sku) => {
-                    redis.decide(ticket, sku, 1);
-                }
                 Step::Send(ticket, sku, quantity) if in_flight.len() < 8 => {
                     let request = request(ticket, ["a", "b"][sku], quantity);
                     let decision = cache.decide(&request, Millis(now));
@@ -331,10 +281,8 @@ proptest! {
                         }
                         Decision::Refuse(code, _) => {
                             prop_assert_eq!(code, Code::SoldOut);
-                            prop_assert!(!known.contains(&ticket), "refuses the replay of ticket {}", ticket);
-                            let Some((at, least)) = refused[sku] else { return Err(TestCaseError::fail("never sold out")) };
-                            prop_assert!((0..=max_age).contains(&(now - at)), "a refusal {} ms old", now - at);
-                            prop_assert!(quantity >= least, "refuses a smaller quantity");
+                            let is_reason = |&(at, least): &(i64, i64)| (0..=max_age).contains(&(now - at)) && quantity >= least;
+                            prop_assert!(refused[sku].iter().any(is_reason), "refuses {} at {}: {:?}", quantity, now, refused);
                             false
                         }
                         Decision::Send => false,
@@ -352,33 +300,22 @@ proptest! {
                     }
                     let word = redis.decide(ticket, sku, quantity);
                     let outcome = match word {
-                        "sold_out" => ReserveOutcome::SoldOut(refreshes.then(|| Winners::new(redis.bitmap.to_vec()))),
+                        "sold_out" => SOLD_OUT,
                         _ => queued(&request),
                     };
                     let reply = ReserveReply { is_replay: word == "replayed", ..reply(outcome, refreshes, now) };
-                    in_flight.push(InFlight { request, ticket, refreshes, reply, orders: redis.orders.clone() });
+                    in_flight.push(InFlight { request, refreshes, reply });
                 }
                 Step::Receive(index) if index < in_flight.len() => {
-                    let InFlight { request, ticket, refreshes, mut reply, orders } = in_flight.remove(index);
+                    let InFlight { request, refreshes, reply } = in_flight.remove(index);
                     let sku = usize::from(request.sku.as_str() == "b");
-                    match &reply.outcome {
-                        ReserveOutcome::SoldOut(winners) => {
-                            let least = refused[sku].map_or(request.quantity, |(_, least)| least.min(request.quantity));
-                            if winners.is_some() {
-                                known.extend(orders);
-                                refused[sku] = Some((now, least));
-                            } else if let Some((at, _)) = refused[sku] {
-                                refused[sku] = Some((at, least));
-                            }
-                        }
-                        _ => {
-                            known.insert(ticket);
-                        }
+                    if reply.outcome == SOLD_OUT {
+                        refused[sku].push((now, request.quantity));
                     }
                     if refreshes {
                         read_at = Some(now);
                     }
-                    cache.update(&request, &mut reply, Millis(now));
+                    cache.update(&request, &reply, Millis(now));
                     if refreshes {
                         cache.end_refresh(request.order_no.activity());
                     }

@@ -12,7 +12,7 @@ const PAID = ["paid", "refunding", "refunded"];
  * Makes an empty history. `add(stats)` adds the statistics that the server has just answered, and returns the samples,
  * oldest first.
  *
- * A sample has `at` (server time in seconds); `left`, `held` and `sold`, the units of all SKUs; `queue`; `reminders`; and per second
+ * A sample has `at` (server time in seconds); `left`, `held` and `sold`, the units of all SKUs; `queue`; and per second
  * `reserved`, `written`, `paid` (orders) and `refused` (by code). `left` is Infinity where a SKU is unlimited. Null is
  * unknown: the stock of a SKU that is not loaded, a rate without an earlier sample, everything during a pause.
  */
@@ -40,13 +40,13 @@ export function createHistory() {
 }
 
 const NOTHING = {
-  left: null, held: null, sold: null, queue: null, reminders: null, reserved: null, written: null, paid: null, refused: null,
+  left: null, held: null, sold: null, queue: null, reserved: null, written: null, paid: null, refused: null,
 };
 
-function figuresOf({ skus, queue, reminders }) {
+function figuresOf({ skus, queue }) {
   const sum = (name) => skus.reduce((total, sku) => total + Math.max(0, sku[name]), 0);
   const left = skus.some(({ total }) => total < 0) ? Infinity : skus.some((sku) => sku.left === null) ? null : sum("left");
-  return { left, held: sum("held"), sold: sum("sold"), queue, reminders };
+  return { left, held: sum("held"), sold: sum("sold"), queue };
 }
 
 /** The counters only grow, until a rebuild of Redis begins those in Redis anew. */

@@ -9,7 +9,6 @@ export function makeTiles() {
     ["Left", "left", ({ left }) => formatUnits(left)],
     ["Held", "held", ({ held }) => formatUnits(held)],
     ["Sold", "sold", ({ sold }) => formatUnits(sold)],
-    ["Asked to be reminded, about", "reminders", ({ reminders }) => formatUnits(reminders)],
     ["Queue", "queue", ({ queue }) => formatUnits(queue)],
     ["Reserved per second", "reservations-per-second", ({ reserved }) => formatRate(reserved)],
     ["Written per second", "written-per-second", ({ written }) => formatRate(written)],
