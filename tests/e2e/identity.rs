@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use support::{
     Buyer, Claims, TestApp,
     activity::{activity_spec, seconds_from_now, unique_id},
+    eventually,
 };
 
 #[tokio::test]
@@ -58,6 +59,36 @@ async fn only_an_unexpired_token_of_our_issuer_and_audience_is_accepted() {
     let headers = [("authorization", format!("bearer {signed}"))];
     let response = app.http.send_with_headers(Method::GET, "/api/orders", &headers, "").await.expect("an answer");
     response.is(200);
+}
+
+/// `Date.now() / 1000 + 600` is a time with a fraction (RFC 7519, section 2).
+#[tokio::test]
+async fn a_token_signs_in_whatever_its_optional_claims_are_and_the_reason_of_a_refusal_is_logged_and_counted() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let valid_claims = Claims::for_user("ada", &app.variables);
+    let expiry = OffsetDateTime::now_utc().unix_timestamp() as f64 + 600.25;
+    for (name, value) in [("exp", json!(expiry)), ("level", json!("3")), ("member", json!(1)), ("nbf", json!([]))] {
+        let token = valid_claims.clone().with_claim(name, value).sign(&app.variables);
+        app.request_ticket(&activity.id, &token).await.is(201);
+        app.http.get("/api/orders", &token).await.is(200);
+    }
+    let refused = valid_claims.clone().with_claim("exp", json!("soon")).sign(&app.variables);
+    app.request_ticket(&activity.id, &refused).await.is_problem(401, "unauthenticated");
+    eventually("the reason in the statistics", async || {
+        // A valid request makes the instance report its count to Redis.
+        app.request_ticket(&activity.id, &app.sign_in("ben")).await;
+        let stats = app.stats(&activity.id).await;
+        if stats["refused_sign_ins"] == json!({"exp": 1}) { Ok(()) } else { Err(stats) }
+    })
+    .await;
+    // The log is read through a pipe and may arrive after the response.
+    eventually("the reason in the log", async || {
+        let log = app.log();
+        let is_reason = |line: &str| line.contains("sign-in refused") && line.contains(r#""because":"exp""#);
+        if log.lines().any(is_reason) { Ok(()) } else { Err(log) }
+    })
+    .await;
 }
 
 #[tokio::test]

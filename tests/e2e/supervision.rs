@@ -35,10 +35,15 @@ struct Up {
 
 impl Up {
     fn start(directory: &Path, port: u16, extra: &[&str]) -> Self {
+        Self::start_with(directory, port, extra, &[])
+    }
+
+    /// As [`Up::start`], with additional environment variables.
+    fn start_with(directory: &Path, port: u16, extra: &[&str], environment: &[(&str, &str)]) -> Self {
         let root = root::find().expect("the project");
         let mut command = Command::new(target_directory(&root).join("release/up"));
         command.current_dir(&root).args(["--no-build", "--listen", &format!("127.0.0.1:{port}"), "--directory"]);
-        command.arg(directory).args(extra);
+        command.arg(directory).args(extra).envs(environment.iter().copied());
         command.arg("--engine").arg(Engine::discover(None).expect("an engine").to_string());
         let mut process = Process::spawn("up", &mut command, None).expect("up");
         let url = process.wait_for_line("where to look", Duration::from_secs(300), |line| {
@@ -200,6 +205,31 @@ async fn stopping_leaves_no_process_and_the_next_start_has_the_data_within_five_
     let refused = refused.output().expect("up");
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("another scripts/up is running"), "{refused:?}");
+    up.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exported_variable_counts_more_than_the_saved_one_until_it_is_exported_no_longer() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let port = ports::pick_unused().expect("a port");
+    let sign_in = async |up: &Up| HttpClient::new(&up.url).post("/sandbox/sign-in", "", &json!({"user": "ada"})).await;
+    let start = |environment: &[_]| Up::start_with(temp_dir.path(), port, &["--no-demo", "--no-sweeper"], environment);
+    let up = start(&[]);
+    sign_in(&up).await.is(200);
+    assert!(!up.process.output().contains("Exported"), "{}", up.process.output());
+    up.stop();
+    let up = start(&[
+        ("SPIN_VARIABLE_PAYMENT_PROVIDER", "webhook"),
+        ("SPIN_VARIABLE_PAYMENTS_URL", "https://pay.example"),
+        ("SPIN_VARIABLE_PAYMENTS_HOST", "https://pay.example"),
+    ]);
+    sign_in(&up).await.is(404);
+    let described = "Exported    payment_provider (so sandbox is off), payments_host, payments_url;";
+    let output = up.process.output();
+    assert!(output.contains(described) && !output.contains("pay.example"), "{output}");
+    up.stop();
+    let up = start(&[]);
+    sign_in(&up).await.is(200);
     up.stop();
 }
 

@@ -2,13 +2,17 @@
 
 pub mod key_set;
 
+use std::collections::HashMap;
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{
     Algorithm, DecodingKey, Validation, decode, decode_header,
     errors::ErrorKind,
+    get_current_timestamp,
     jwk::{AlgorithmParameters, Jwk, JwkSet},
 };
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
 
 use crate::{ids::UserId, secret};
 
@@ -18,40 +22,55 @@ pub const LEEWAY_SECONDS: u64 = 60;
 /// Maximum length of a token, in bytes; longer texts are refused without verification.
 const MAX_TOKEN_BYTES: usize = 8 * 1024;
 
-/// Claims of a token.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Claims of a valid token. An optional one that is absent or cannot be read is the least.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claims {
     /// The user.
     pub sub: UserId,
-    /// Expiry, in seconds since 1970.
-    pub exp: i64,
     /// The user's level; 0 if absent.
-    #[serde(default)]
     pub level: i64,
     /// Whether the user is a member; false if absent.
-    #[serde(default)]
     pub member: bool,
-    /// The groups that the user belongs to; empty if absent. Other values than texts are ignored: identity providers put
-    /// all sorts of things under this name.
-    #[serde(default, deserialize_with = "texts")]
+    /// The groups that the user belongs to, a text or the texts of an array: identity providers put all sorts of things
+    /// under this name.
     pub groups: Vec<String>,
 }
 
-/// Deserialises a text, or the texts of an array.
-fn texts<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let values = match Value::deserialize(deserializer)? {
-        Value::Array(values) => values,
-        value => vec![value],
-    };
-    Ok(values.into_iter().filter_map(|value| value.as_str().map(str::to_owned)).collect())
+/// The claims in a token. Each is read on its own: one that cannot be read makes no other one unreadable.
+#[derive(Deserialize)]
+struct RawClaims(HashMap<String, Box<RawValue>>);
+
+impl RawClaims {
+    /// Reads the claims of a token without verifying anything; `None` if it is too long or has none.
+    fn of(token: &str) -> Option<Self> {
+        let claims = token.split('.').nth(1).filter(|_| token.len() <= MAX_TOKEN_BYTES)?;
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+    }
+
+    fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_str(self.0.get(name)?.get()).ok()
+    }
+
+    /// A text, or the texts of an array.
+    fn texts(&self, name: &str) -> Vec<String> {
+        let values = self.get(name).unwrap_or_else(|| self.0.get(name).cloned().into_iter().collect::<Vec<_>>());
+        values.iter().filter_map(|value| serde_json::from_str(value.get()).ok()).collect()
+    }
 }
 
 /// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenError {
-    /// Malformed or too long, signed with another algorithm or key, for another issuer or audience, not valid yet
-    /// (`nbf`), or a required claim is missing or invalid.
+    /// It is no JWT, or too long.
+    Malformed,
+    /// It is signed with another algorithm.
+    Algorithm,
+    /// It is not signed with one of the keys.
     Forged,
+    /// The signature is valid, but this claim is missing or cannot be read, or is another issuer or audience.
+    Claim(&'static str),
+    /// The signature is valid, but the token is not valid yet (`nbf`).
+    Early,
     /// The signature is valid, but the token has expired.
     Expired,
     /// The token is valid, but operators cannot name its user ([`UserId::is_nameable`]).
@@ -60,18 +79,33 @@ pub enum TokenError {
     Unconfirmed,
 }
 
+impl TokenError {
+    /// The reason in the log and the metrics.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Algorithm => "algorithm",
+            Self::Forged => "signature",
+            Self::Claim(name) => name,
+            Self::Early => "nbf",
+            Self::Expired => "expired",
+            Self::Unnameable => "unnameable",
+            Self::Unconfirmed => "unknown_key",
+        }
+    }
+
+    /// Whether someone else than the issuer may have made the token.
+    #[must_use]
+    pub fn may_be_forged(self) -> bool {
+        matches!(self, Self::Malformed | Self::Algorithm | Self::Forged | Self::Unconfirmed)
+    }
+}
+
 /// Returns the user whom a token names, without verifying anything. Only for refusing it.
 #[must_use]
 pub fn unverified_user(token: &str) -> Option<UserId> {
-    use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-
-    #[derive(Deserialize)]
-    struct Subject {
-        sub: UserId,
-    }
-    let claims = token.split('.').nth(1).filter(|_| token.len() <= MAX_TOKEN_BYTES)?;
-    let claims = BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?;
-    serde_json::from_slice::<Subject>(&claims).ok().map(|subject| subject.sub)
+    RawClaims::of(token)?.get("sub")
 }
 
 /// Maximum number of keys; a token without a known `kid` is tried with those that have none.
@@ -113,12 +147,9 @@ impl Verifier {
     /// # Errors
     /// See [`TokenError`]. Only a token with a valid signature is reported as expired.
     pub fn verify(&self, token: &str) -> Result<Claims, TokenError> {
-        if token.len() > MAX_TOKEN_BYTES {
-            return Err(TokenError::Forged);
-        }
         let kid = match &self.keys[..] {
             [_] => None,
-            _ => decode_header(token).map_err(|_| TokenError::Forged)?.kid,
+            _ => decode_header(token).map_err(|_| TokenError::Malformed)?.kid,
         };
         let is_named = |key: &&Key| kid.is_some() && key.kid == kid;
         let named = self.keys.iter().find(is_named);
@@ -136,24 +167,50 @@ impl Verifier {
     }
 }
 
-/// What a token must claim.
+/// What the library checks. The claim `nbf` is optional, so an unreadable one must not refuse the token: see
+/// [`verify_with`].
 fn validation(algorithm: Algorithm, issuer: &str, audience: &str) -> Validation {
     let mut validation = Validation::new(algorithm);
     validation.leeway = LEEWAY_SECONDS;
     validation.set_issuer(&[issuer]);
     validation.set_audience(&[audience]);
     validation.set_required_spec_claims(&["exp", "sub", "iss", "aud"]);
-    validation.validate_nbf = true;
     validation
 }
 
-/// Returns the claims of a token that `key` has signed.
+/// Returns the claims of a token that `key` has signed. Times may have a fraction (RFC 7519, section 2).
 fn verify_with(token: &str, key: &DecodingKey, validation: &Validation) -> Result<Claims, TokenError> {
-    let data = decode::<Claims>(token, key, validation).map_err(|error| match error.kind() {
-        ErrorKind::ExpiredSignature => TokenError::Expired,
-        _ => TokenError::Forged,
-    })?;
-    if data.claims.sub.is_nameable() { Ok(data.claims) } else { Err(TokenError::Unnameable) }
+    if token.len() > MAX_TOKEN_BYTES {
+        return Err(TokenError::Malformed);
+    }
+    let claims: RawClaims = decode(token, key, validation).map_err(|error| TokenError::from(error.kind()))?.claims;
+    let latest = (get_current_timestamp() + LEEWAY_SECONDS) as f64;
+    if claims.get::<f64>("nbf").is_some_and(|nbf| nbf > latest) {
+        return Err(TokenError::Early);
+    }
+    let sub: UserId = claims.get("sub").ok_or(TokenError::Claim("sub"))?;
+    if !sub.is_nameable() {
+        return Err(TokenError::Unnameable);
+    }
+    let (level, member) = (claims.get("level").unwrap_or_default(), claims.get("member").unwrap_or_default());
+    Ok(Claims { sub, level, member, groups: claims.texts("groups") })
+}
+
+impl From<&ErrorKind> for TokenError {
+    fn from(kind: &ErrorKind) -> Self {
+        let claim = |name: &str| ["exp", "sub", "iss", "aud"].into_iter().find(|known| *known == name);
+        match kind {
+            ErrorKind::ExpiredSignature => Self::Expired,
+            ErrorKind::InvalidIssuer => Self::Claim("iss"),
+            ErrorKind::InvalidAudience => Self::Claim("aud"),
+            ErrorKind::MissingRequiredClaim(name) | ErrorKind::InvalidClaimFormat(name) => {
+                claim(name).map_or(Self::Malformed, Self::Claim)
+            }
+            ErrorKind::InvalidAlgorithm => Self::Algorithm,
+            ErrorKind::InvalidToken | ErrorKind::Base64(_) | ErrorKind::Json(_) | ErrorKind::Utf8(_) => Self::Malformed,
+            _ => Self::Forged,
+        }
+    }
 }
 
 /// The public keys in a PEM, a JWK or a set of JWKs.
@@ -183,8 +240,6 @@ fn public_keys(
 
 /// Returns the key of a JWK. An Ed25519 key has 32 bytes: with a shorter one, the library panics when it verifies a token.
 fn decoding_key(jwk: &Jwk) -> Result<DecodingKey, String> {
-    use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-
     if let AlgorithmParameters::OctetKeyPair(key) = &jwk.algorithm
         && BASE64_URL_SAFE_NO_PAD.decode(&key.x).map_or(0, |bytes| bytes.len()) != 32
     {

@@ -1,7 +1,9 @@
 //! Orders: statuses, legal transitions, and the JSON document.
 
+use std::fmt;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
@@ -13,7 +15,7 @@ use crate::{
 /// Status of an order. [`OrderStatus::TRANSITIONS`] lists the legal transitions.
 ///
 /// Requeuing a failed order is not a transition: the ledger has no row of it, and Redis accepts it anew as `Queued`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(transform = OrderStatus::describe)]
 pub enum OrderStatus {
@@ -96,6 +98,19 @@ impl OrderStatus {
         schema.insert("description".to_owned(), description.into());
     }
 
+    /// Whether an order with this status owns its units unpaid.
+    #[must_use]
+    pub fn is_held(self) -> bool {
+        matches!(self, OrderStatus::Queued | OrderStatus::PendingPayment)
+    }
+
+    /// Whether an order with this status certainly owns its units. A `refunding` one may not: it may have been paid too
+    /// late to get any.
+    #[must_use]
+    pub fn is_live(self) -> bool {
+        self.is_held() || self == OrderStatus::Paid
+    }
+
     /// Whether the transition to `next` is legal.
     #[must_use]
     pub fn can_become(self, next: OrderStatus) -> bool {
@@ -123,6 +138,12 @@ impl OrderStatus {
 
     fn next_statuses(self) -> impl Iterator<Item = OrderStatus> {
         OrderStatus::TRANSITIONS.into_iter().filter(move |(from, _)| *from == self).map(|(_, to)| to)
+    }
+}
+
+impl fmt::Display for OrderStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -71,7 +71,7 @@ routes! {
         Order = POST "/api/activities/:activity/orders",
     }
     /// A buyer's orders.
-    "order-status" OrderStatus {
+    "order-status" BuyerOrders {
         List = GET "/api/orders",
         Order = GET "/api/orders/:order_no",
     }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_head_request_is_for_the_endpoint_of_get() {
-        assert_eq!(find(&Method::HEAD, "/api/orders"), Ok((OrderStatus::List, ["", ""])));
+        assert_eq!(find(&Method::HEAD, "/api/orders"), Ok((BuyerOrders::List, ["", ""])));
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
     fn a_path_is_matched_exactly() {
         let paths = ["", "/", "/api", "api/orders", "/api/orders/", "//api/orders", "/api//orders", "/api/orders/1/2"];
         for path in paths {
-            let problem = find::<OrderStatus>(&Method::POST, path).expect_err(path);
+            let problem = find::<BuyerOrders>(&Method::POST, path).expect_err(path);
             assert_eq!((problem.code, problem.headers.len()), (Code::NotFound, 0), "{path}");
         }
     }

@@ -18,7 +18,7 @@ use domain::{
     api::{
         admission::{ChallengeOptions, Reservation, Solution},
         operators::{Ban, ReplayEvents, Restock, Shedding},
-        orders::{PaymentCallback, SessionEnded},
+        orders::{CallbackBody, SessionEnded},
         payments::{PaymentCall, RefundState, SessionClosed, SessionOpened},
     },
     body, client_address,
@@ -191,7 +191,7 @@ fn every_path_has_one_name() {
         find::<routes::Activity>(&path);
         find::<routes::Admission>(&path);
         find::<routes::Reserve>(&path);
-        find::<routes::OrderStatus>(&path);
+        find::<routes::BuyerOrders>(&path);
         find::<routes::Checkout>(&path);
         find::<routes::PaymentCallback>(&path);
         find::<routes::ExpirySweeper>(&path);
@@ -224,7 +224,7 @@ fn bodies_are_read_or_refused() {
             let written = serde_json::to_vec(&spec).expect("JSON");
             assert_eq!(body::parse::<ActivitySpec>(&written).expect("its own JSON"), spec);
         }
-        if let Ok(checkout) = body::parse::<domain::api::orders::Checkout>(bytes) {
+        if let Ok(checkout) = body::parse::<domain::api::orders::CheckoutBody>(bytes) {
             let _ = Address::parse(&checkout.address);
         }
         let _ = body::parse::<Reservation>(bytes);
@@ -328,7 +328,7 @@ fn messages_about_payments_are_read_or_refused() {
         is_stable::<SessionClosed>(bytes);
         is_stable::<RefundState>(bytes);
         is_stable::<PaymentCall>(bytes);
-        let _ = body::parse::<PaymentCallback>(bytes);
+        let _ = body::parse::<CallbackBody>(bytes);
         let _ = body::parse::<SessionEnded>(bytes);
         let _ = stripe::parse_event(bytes);
     });

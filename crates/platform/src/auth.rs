@@ -1,11 +1,12 @@
 //! Authenticates requests of users, operators and the cron job.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
     human_check::CheckKeys,
     ids::OrderNo,
     jwt::{Claims, TokenError, Verifier, key_set::KeySetVerifier},
+    log_limit::LogLimit,
     operators::{Operator, Operators},
     order_number::OrderNumberKeys,
     problem::{Code, Problem},
@@ -18,10 +19,11 @@ use workflows::cache::issuer_keys::{self, IssuerKeys};
 
 use crate::{
     async_once::{self, AsyncOnce},
-    config,
+    clock, config,
     http::{ApiError, Request, not_found},
     http_client::SpinHttpClient,
     key_value::SpinKeyValue,
+    log,
     redis::SpinRedis,
 };
 
@@ -38,6 +40,7 @@ thread_local! {
     static TICKET_KEYS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
     static ORDER_NUMBER_KEYS: RefCell<AsyncOnce<OrderNumberKeys>> = const { RefCell::new(AsyncOnce::Empty) };
     static OPERATORS: RefCell<AsyncOnce<Operators>> = const { RefCell::new(AsyncOnce::Empty) };
+    static REFUSED_SIGN_INS: RefCell<HashMap<&'static str, LogLimit>> = RefCell::default();
     static CHECK_KEYS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
@@ -54,9 +57,6 @@ pub async fn user(request: &Request) -> Result<Claims, ApiError> {
 #[must_use]
 pub fn unauthenticated(error: TokenError) -> ApiError {
     match error {
-        TokenError::Forged | TokenError::Expired => {
-            Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again.")
-        }
         TokenError::Unnameable => {
             let detail = "The name of this account cannot be used: it has spaces at its ends or two in a row, or \
                           invisible characters. Sign in with another account.";
@@ -66,11 +66,12 @@ pub fn unauthenticated(error: TokenError) -> ApiError {
             let detail = "Your sign-in cannot be checked now. Nothing is lost: ask again.";
             Problem::new(Code::NotReady, detail).retry_after(2)
         }
+        _ => Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again."),
     }
     .into()
 }
 
-/// Like [`user`], but reports why a token is invalid, so that the caller can count forged ones.
+/// Like [`user`], but reports why a token is invalid, so that the caller can count it.
 ///
 /// # Errors
 /// `unauthenticated` if there is no token; `not_ready` as for [`user`].
@@ -78,12 +79,23 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
     let token = request.bearer().ok_or_else(|| {
         Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
     })?;
-    match &*async_once::get_or_init(&VERIFIER, token_verifier).await? {
-        TokenVerifier::Configured(verifier) => Ok(verifier.verify(&token)),
+    let result = match &*async_once::get_or_init(&VERIFIER, token_verifier).await? {
+        TokenVerifier::Configured(verifier) => verifier.verify(&token),
         TokenVerifier::Published { verifier, url, memory } => {
             let (redis, key_value, http_client) = (&SpinRedis, &SpinKeyValue, &SpinHttpClient);
-            Ok(IssuerKeys { redis, key_value, http_client, url, memory }.verify(verifier, &token).await?)
+            IssuerKeys { redis, key_value, http_client, url, memory }.verify(verifier, &token).await?
         }
+    };
+    Ok(result.inspect_err(|error| log_refusal(error.reason())))
+}
+
+/// Logs, once a minute, why sign-in tokens are refused: any client can send them.
+fn log_refusal(reason: &'static str) {
+    let number = REFUSED_SIGN_INS.with_borrow_mut(|limits| {
+        limits.entry(reason).or_insert_with(|| LogLimit::new(60_000)).count(clock::now())
+    });
+    if let Some(number) = number {
+        log::info("sign-in refused", &[("because", reason.into()), ("number", number.into())]);
     }
 }
 

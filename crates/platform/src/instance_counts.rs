@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use domain::{ids::ActivityId, problem::Code};
-use workflows::hot::instance_counts::InstanceCounts;
+use domain::{ids::ActivityId, jwt::TokenError, problem::Code};
+use workflows::hot::instance_counts::{InstanceCounts, Refusal};
 
 use crate::http::ApiError;
 
@@ -18,7 +18,12 @@ pub fn record_abuse(activity: &ActivityId, ip: String) {
 
 /// See [`InstanceCounts::record_refusal`].
 pub fn record_refusal(activity: &ActivityId, code: Code) {
-    COUNTS.with_borrow_mut(|counts| counts.record_refusal(activity, code));
+    COUNTS.with_borrow_mut(|counts| counts.record_refusal(activity, Refusal::Code(code)));
+}
+
+/// Counts a refused sign-in token by its reason.
+pub fn record_refused_sign_in(activity: &ActivityId, error: TokenError) {
+    COUNTS.with_borrow_mut(|counts| counts.record_refusal(activity, Refusal::SignIn(error.reason())));
 }
 
 /// Counts `error` if it is a refusal with a code.

@@ -3,7 +3,7 @@
 -- KEYS  1 gate, 2 stats, 3 orders (stream)
 -- ARGV  1 key prefix, 2 how much longer the gate must be kept (ms)
 -- Reply now (ms), enqueued, written, rate, stream length, number of SKUs, then for each SKU: SKU, left, held,
---       pending, sold, total; then for each refusal: code, count; only now if there is no such gate
+--       pending, sold, total; then for each refusal: code or sign_in:<reason>, count; only now if there is no such gate
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

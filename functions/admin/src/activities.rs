@@ -20,7 +20,7 @@ use workflows::{
     ledger::{activities, events},
     operator::{
         activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
-        documents::{ActivityDocument, RebuildingActivity, RunningRebuild},
+        documents::RebuildingActivity,
     },
     recovery::budget::Budget,
 };
@@ -32,8 +32,7 @@ use crate::health;
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let found = activities::list(&SpinLedger::open().await, clock::now()).await?;
     let found = readable_activities::of(found);
-    let documents = found.iter().map(ActivityDocument::from).collect::<Vec<_>>();
-    Ok(Response::json(200, &documents).unless_unchanged(request).header("cache-control", "no-store"))
+    Ok(Response::json(200, &found).unless_unchanged(request).header("cache-control", "no-store"))
 }
 
 /// Handles `GET …/activities/:activity`; `304` to a page that has this version, which `If-Match` of a change may name.
@@ -43,7 +42,7 @@ pub async fn get(request: &Request, id: &ActivityId) -> Result<Response, ApiErro
     let etag = format!("\"{}\"", found.version);
     let response = match request.matches_etag(&etag) {
         true => Response::empty(304),
-        false => Response::json(200, &ActivityDocument::from(&found)),
+        false => Response::json(200, &found),
     };
     Ok(response.header("etag", etag))
 }
@@ -178,10 +177,9 @@ async fn operator_context<'a>(
 
 fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
     match outcome {
-        OperationOutcome::Done(activity) => Ok(Response::json(200, &ActivityDocument::from(&*activity))),
+        OperationOutcome::Done(activity) => Ok(Response::json(200, &*activity)),
         OperationOutcome::Rebuilding(activity, progress) => {
-            let (activity, rebuild) = (ActivityDocument::from(&*activity), RunningRebuild::from(progress));
-            Ok(Response::json(202, &RebuildingActivity { activity, rebuild }))
+            Ok(Response::json(202, &RebuildingActivity { activity: &activity, rebuild: progress.into() }))
         }
         OperationOutcome::NotFound => Err(not_found("There is no such sale or SKU.")),
         OperationOutcome::MayNotChangeMoney => {

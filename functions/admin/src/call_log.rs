@@ -18,6 +18,8 @@ use platform::{
 
 /// A call of an operator.
 pub struct Call<'a> {
+    /// The request.
+    pub request: &'a Request,
     /// Who calls.
     pub operator: &'a Operator,
     /// The route.
@@ -27,8 +29,8 @@ pub struct Call<'a> {
 }
 
 /// Logs a call that changed something, that showed data about buyers, or that was refused.
-pub async fn record(request: &Request, call: &Call<'_>, result: &Result<Response, ApiError>) {
-    let Call { operator, endpoint, subject } = call;
+pub async fn record(call: &Call<'_>, result: &Result<Response, ApiError>) {
+    let Call { request, operator, endpoint, subject } = call;
     let (event, status, code) = match result {
         Ok(response) if !request.method.is_safe() => ("operator call", i64::from(response.status), ""),
         Ok(response) if shows_buyers(*endpoint) || shows_invited(*endpoint, response) => {

@@ -1,7 +1,6 @@
 //! Records what operators change, and shows it (G2).
 
 use domain::{
-    operators::Operator,
     problem::{FieldError, Problem},
     routes::{Admin, Endpoint as _},
 };
@@ -18,27 +17,12 @@ use workflows::{
         activities,
         operator_changes::{self, OperatorChange},
     },
-    operator::documents::ActivityDocument,
 };
 
-use crate::call_log;
+use crate::call_log::{self, Call};
 
 /// Maximum and default number of changes in a page. Each may have two documents of 64 KiB.
 const MAX_PAGE: i64 = 50;
-
-/// A call that may change something.
-pub struct Call<'a> {
-    /// The request.
-    pub request: &'a Request,
-    /// Who calls.
-    pub operator: &'a Operator,
-    /// The route.
-    pub endpoint: Admin,
-    /// What [`crate::subjects::name`] returns.
-    pub subject: &'a str,
-    /// What [`load_activity`] returned before the call.
-    pub before: String,
-}
 
 /// Returns the activity that a call changes, as JSON; empty for other subjects, and if the ledger does not answer.
 pub async fn load_activity(endpoint: Admin, id: &str) -> String {
@@ -51,13 +35,14 @@ pub async fn load_activity(endpoint: Admin, id: &str) -> String {
     }
     let Ok(id) = domain::ids::ActivityId::parse(id) else { return String::new() };
     let found = activities::load(&SpinLedger::open().await, &id).await.ok().flatten();
-    found.and_then(|found| serde_json::to_string(&ActivityDocument::from(&found)).ok()).unwrap_or_default()
+    found.and_then(|found| serde_json::to_string(&found).ok()).unwrap_or_default()
 }
 
 /// Records a call that changed something, or may have: one that failed, and one that was refused although the activity
-/// `id` is another now. The response does not depend on it: the call is made, and logged.
-pub async fn record(call: Call<'_>, id: &str, result: &Result<Response, ApiError>) {
-    let Call { request, operator, endpoint, subject, before } = call;
+/// `id` is another now than `before`, which [`load_activity`] returned. The response does not depend on it: the call is
+/// made, and logged.
+pub async fn record(call: &Call<'_>, before: String, id: &str, result: &Result<Response, ApiError>) {
+    let Call { request, operator, endpoint, subject } = *call;
     let after = match result {
         Ok(response) => without_reason(without_invited(String::from_utf8_lossy(&response.body).into_owned()).await),
         Err(error) => {

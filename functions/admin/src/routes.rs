@@ -37,19 +37,19 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, params) = found?;
     let subject = subjects::name(request, endpoint, params);
     let role = required_role(request, endpoint);
+    let call = Call { request, operator: &operator, endpoint, subject: &subject };
     let result = if operator.may(role) {
         let before = changes::load_activity(endpoint, params[0]).await;
         let result = handle(request, Some(&operator), endpoint, params).await;
         if !request.method.is_safe() {
-            let call = changes::Call { request, operator: &operator, endpoint, subject: &subject, before };
-            changes::record(call, params[0], &result).await;
+            changes::record(&call, before, params[0], &result).await;
         }
         result
     } else {
         let detail = format!("Your token does not have the role {}.", role.as_str());
         Err(Problem::new(Code::Forbidden, detail).into())
     };
-    call_log::record(request, &Call { operator: &operator, endpoint, subject: &subject }, &result).await;
+    call_log::record(&call, &result).await;
     result
 }
 

@@ -5,7 +5,7 @@ use std::{cell::RefCell, rc::Rc};
 use domain::{
     human_check::Subject,
     ids::{ActivityId, UserId},
-    jwt::{Claims, TokenError, unverified_user},
+    jwt::{Claims, unverified_user},
     problem::{Code, Problem},
     time::Millis,
 };
@@ -121,9 +121,10 @@ impl Eligible {
             // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
             // key that the identity provider has just published. It counts either way: an address with many only makes
             // its visitors suspicious, and no valid token is refused for it.
-            if matches!(error, TokenError::Forged | TokenError::Unconfirmed) {
+            if error.may_be_forged() {
                 instance_counts::record_abuse(activity, ip.to_owned());
             }
+            instance_counts::record_refused_sign_in(activity, error);
             auth::unauthenticated(error)
         })?;
         let cached_gate = activity_cache::gate(activity).await?;

@@ -2,7 +2,7 @@
 
 use domain::{
     address::Address,
-    api::orders::{CheckedOut, Checkout},
+    api::orders::{CheckedOut, CheckoutBody},
     body,
     log_limit::LogLimit,
     order::{Order, OrderStatus},
@@ -28,7 +28,7 @@ use crate::outcome::order_or_conflict;
 
 /// Returns the payment page's URL and the deadline. A repeated request returns the same session.
 pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError> {
-    let body: Checkout = body::parse(&request.body)?;
+    let body: CheckoutBody = body::parse(&request.body)?;
     let address = Address::parse(&body.address).map_err(Problem::invalid)?;
     let now = SpinRedis.now().await?;
     let order = order.clone().effective_at(now);

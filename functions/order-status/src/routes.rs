@@ -1,6 +1,6 @@
 //! Routes the requests of this function.
 
-use domain::routes::OrderStatus;
+use domain::routes::BuyerOrders;
 use platform::http::{ApiError, Request, Response};
 
 use crate::{list, order};
@@ -9,7 +9,7 @@ use crate::{list, order};
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, [order_no, _]) = request.route()?;
     match endpoint {
-        OrderStatus::List => list::get(request).await,
-        OrderStatus::Order => order::get(request, order_no).await,
+        BuyerOrders::List => list::get(request).await,
+        BuyerOrders::Order => order::get(request, order_no).await,
     }
 }

@@ -2,7 +2,7 @@
 
 use domain::{
     api::{
-        orders::{CALLBACK_TYPES, PaymentCallback, SESSION_ENDED, SessionEnded},
+        orders::{CALLBACK_TYPES, CallbackBody, SESSION_ENDED, SessionEnded},
         payments::{MAX_ID_CHARS, is_kept_unchanged},
     },
     body,
@@ -56,7 +56,7 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
     if !CALLBACK_TYPES.contains(&kind.as_str()) {
         return Ok(None);
     }
-    let data = body::parse::<PaymentCallback>(&request.body)?.data;
+    let data = body::parse::<CallbackBody>(&request.body)?.data;
     Ok(Some(ProviderCallback {
         kind,
         order_no: data.order_no,

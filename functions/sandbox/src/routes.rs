@@ -19,7 +19,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         return Err(no_such_route().into());
     }
     if provider::configured().await? != PaymentProvider::Sandbox {
-        let reason = "is on, and payment_provider is not sandbox";
+        let reason = "is on, and payment_provider is not sandbox: set it to off";
         return Err(config::misconfigured("sandbox", reason).into());
     }
     let (endpoint, [session, _]) = request.route()?;

@@ -1,6 +1,11 @@
 //! The app's variables: random secrets, defaults for development, and the format of the file that keeps them.
 
-use std::{collections::BTreeMap, fmt::Write as _, process::Command};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt::Write as _,
+    process::Command,
+};
 
 use anyhow::{Context, Result, anyhow};
 use base64::{
@@ -43,6 +48,36 @@ impl Variables {
         Ok(variables)
     }
 
+    /// Reads the variables that an environment exports.
+    pub fn exported(environment: impl Iterator<Item = (OsString, OsString)>) -> Result<Self> {
+        let mut variables = Self::default();
+        for (name, value) in environment {
+            if let Some(name) = name.to_str().and_then(|name| name.strip_prefix(ENV_PREFIX)) {
+                let value = value.into_string().map_err(|_| anyhow!("{ENV_PREFIX}{name} is not UTF-8"))?;
+                variables.set(&name.to_ascii_lowercase(), value);
+            }
+        }
+        Ok(variables)
+    }
+
+    /// Adds exported variables, which replace others. A default of [`Variables::generate`] that an exported variable
+    /// excludes is off, unless it is exported, too. Returns a description of what replaces what, without values.
+    pub fn add_exported(&mut self, exported: &Self) -> String {
+        let mut names: BTreeMap<&str, String> = exported.iter().map(|(name, _)| (name, name.to_owned())).collect();
+        let provider = exported.find("payment_provider").is_some_and(|provider| provider != "sandbox");
+        let key_set = exported.find("jwt_jwks_url").is_some_and(|url| !url.is_empty());
+        for (name, excludes, excluded, off) in
+            [("payment_provider", provider, "sandbox", "off"), ("jwt_jwks_url", key_set, "jwt_key", "")]
+        {
+            if excludes && exported.find(excluded).is_none() {
+                self.set(excluded, off);
+                names.insert(name, format!("{name} (so {excluded} is off)"));
+            }
+        }
+        exported.iter().for_each(|(name, value)| self.set(name, value));
+        names.into_values().collect::<Vec<_>>().join(", ")
+    }
+
     /// Sets a variable.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.insert(name.to_owned(), value.into());
@@ -55,7 +90,12 @@ impl Variables {
 
     /// The value of a variable; empty if it is not set.
     pub fn get(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
+        self.find(name).unwrap_or_default()
+    }
+
+    /// The value of a variable, if it is set.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
     }
 
     /// All variables, sorted by name.
@@ -170,6 +210,38 @@ mod tests {
         assert_eq!(reloaded, variables);
         let error = reloaded.read_lines("# one\nexport X=1\n").expect_err("not such a line");
         assert_eq!(error.to_string(), "line 2 is not SPIN_VARIABLE_<NAME>=<value>");
+    }
+
+    fn exported(variables: &[(&str, &str)]) -> Variables {
+        let environment = variables.iter().chain(&[("PATH", "/bin")]).map(|(name, value)| (name.into(), value.into()));
+        Variables::exported(environment).expect("UTF-8")
+    }
+
+    #[test]
+    fn an_exported_variable_replaces_the_saved_one_and_its_value_is_not_described() {
+        let mut variables = Variables::generate().expect("random");
+        let saved = variables.clone();
+        let exported = exported(&[("SPIN_VARIABLE_TRUSTED_HOPS", "2"), ("SPIN_VARIABLE_EVENTS_URL", "")]);
+        assert_eq!(variables.add_exported(&exported), "events_url, trusted_hops");
+        assert_eq!((variables.get("trusted_hops"), variables.get("jwt_key")), ("2", saved.get("jwt_key")));
+        assert_eq!(variables.iter().count(), saved.iter().count());
+    }
+
+    #[test]
+    fn a_default_that_an_exported_variable_excludes_is_off_unless_it_is_exported_too() {
+        let add = |list: &[(&str, &str)]| {
+            let mut variables = Variables::generate().expect("random");
+            let description = variables.add_exported(&exported(list));
+            (variables.get("sandbox").to_owned(), variables.get("jwt_key").is_empty(), description)
+        };
+        let provider = ("SPIN_VARIABLE_PAYMENT_PROVIDER", "webhook");
+        let set = ("SPIN_VARIABLE_JWT_JWKS_URL", "https://id.example/keys");
+        let off = "jwt_jwks_url (so jwt_key is off), payment_provider (so sandbox is off)";
+        assert_eq!(add(&[provider, set]), ("off".to_owned(), true, off.to_owned()));
+        let both = add(&[provider, ("SPIN_VARIABLE_SANDBOX", "on")]);
+        assert_eq!(both, ("on".to_owned(), false, "payment_provider, sandbox".to_owned()));
+        let same = add(&[(provider.0, "sandbox"), (set.0, "")]);
+        assert_eq!(same, ("on".to_owned(), false, "jwt_jwks_url, payment_provider".to_owned()));
     }
 
     #[test]

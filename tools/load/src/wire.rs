@@ -1,51 +1,13 @@
 //! Bodies of the HTTP contract, responses with the fields that are used here.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::serde::rfc3339;
 
-/// The states of an order, as in the HTTP contract.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OrderStatus {
-    /// Reserved, not yet in the ledger.
-    Queued,
-    /// In the ledger, unpaid.
-    PendingPayment,
-    Paid,
-    Refunding,
-    Refunded,
-    Cancelled,
-    Expired,
-    /// The ledger refused it, or it is among the dead letters.
-    Failed,
-    /// A status that the contract does not define.
-    #[serde(other, rename = "an unknown status")]
-    Unrecognised,
-}
-
-impl OrderStatus {
-    /// Whether an order with this status is certainly live, that is, owns its units. A `refunding` order may not be: it
-    /// may have been paid too late to get any.
-    pub fn is_live(self) -> bool {
-        self.is_held() || self == Self::Paid
-    }
-
-    /// Whether its units count as `held`.
-    pub fn is_held(self) -> bool {
-        matches!(self, Self::Queued | Self::PendingPayment)
-    }
-}
-
-impl fmt::Display for OrderStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
-    }
-}
+pub use domain::order::OrderStatus;
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct Gate {

@@ -9,7 +9,8 @@ use crate::{address::Address, language::Language, time::Millis};
 
 /// What a buyer sends to pay.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct Checkout {
+#[schemars(rename = "Checkout")]
+pub struct CheckoutBody {
     /// The delivery address: the lines of the shop's form, by name. It is stored encrypted, and erased when its
     /// retention time is over.
     #[schemars(with = "Address")]
@@ -39,7 +40,8 @@ pub const SESSION_ENDED: &str = "session.ended";
 
 /// A payment callback: a Standard Webhooks message.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
-pub struct PaymentCallback {
+#[schemars(rename = "PaymentCallback")]
+pub struct CallbackBody {
     /// The type.
     #[schemars(extend("enum" = CALLBACK_TYPES))]
     pub r#type: String,
@@ -48,13 +50,13 @@ pub struct PaymentCallback {
     #[schemars(with = "Value")]
     pub timestamp: IgnoredAny,
     /// The payment or refund.
-    pub data: PaymentCallbackData,
+    pub data: CallbackData,
 }
 
 /// The payment or refund of a callback.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(inline)]
-pub struct PaymentCallbackData {
+pub struct CallbackData {
     /// The order. A callback for an unknown order is held for an operator.
     pub order_no: String,
     /// The provider's id of the payment.

@@ -92,7 +92,7 @@ local function record_address_abuse(prefix, address, points)
 end
 
 -- Records what an instance counted since its last call: pairs of a name and a number in ARGV from `first` on. The name is
--- `refused:<code>`, or the address that sent bad tokens or tickets.
+-- `refused:<code>`, `refused:sign_in:<reason>`, or the address that sent bad tokens or tickets.
 local function record_counts(first, prefix, has_gate)
   for i = first, #ARGV, 2 do
     local name, number = ARGV[i], ARGV[i + 1]

@@ -233,7 +233,7 @@ mod tests {
             groups: groups.iter().map(|text| (*text).to_owned()).collect(),
         };
         let groups = vec!["staff".to_owned(), "vip".to_owned()];
-        let ada = Claims { sub: user("ada"), exp: 0, level: 2, member: true, groups };
+        let ada = Claims { sub: user("ada"), level: 2, member: true, groups };
         let stranger = Claims { sub: user("eve"), level: 0, member: false, groups: Vec::new(), ..ada.clone() };
         for (rules, expected) in [
             (rules(false, 0, &[], &[]), (true, true)),

@@ -1,5 +1,5 @@
 //! What an instance decides without Redis, counted until its next Redis call: forged tickets and tokens by client address
-//! (B6), and refusals by code (G2).
+//! (B6), and refusals by code and sign-in tokens by the reason of their refusal (G2).
 //!
 //! The counts are sent as arguments of the next script that another request runs anyway, so a flood of forged tickets,
 //! or of reservations of a sold-out SKU, costs no Redis call. Counts that were not sent when the instance ends, and those of
@@ -18,11 +18,20 @@ const MAX_ENTRIES: usize = 256;
 /// Maximum number of client addresses reported in one Redis call.
 const MAX_REPORTED: usize = 8;
 
+/// What a refusal is counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The code of the response.
+    Code(Code),
+    /// Why a sign-in token is refused; its response is counted by its code, too.
+    SignIn(&'static str),
+}
+
 /// The counts of one instance.
 #[derive(Debug, Default)]
 pub struct InstanceCounts {
     abuse: HashMap<(ActivityId, String), i64>,
-    refusals: HashMap<ActivityId, HashMap<Code, i64>>,
+    refusals: HashMap<ActivityId, HashMap<Refusal, i64>>,
 }
 
 impl InstanceCounts {
@@ -35,24 +44,29 @@ impl InstanceCounts {
     }
 
     /// Counts one refusal of a request for `activity`.
-    pub fn record_refusal(&mut self, activity: &ActivityId, code: Code) {
+    pub fn record_refusal(&mut self, activity: &ActivityId, refusal: Refusal) {
         if let Some(refusals) = self.refusals.get_mut(activity) {
-            *refusals.entry(code).or_default() += 1;
+            *refusals.entry(refusal).or_default() += 1;
             return;
         }
         if self.refusals.len() >= MAX_ENTRIES {
-            let total = |(_, refusals): &(&ActivityId, &HashMap<Code, i64>)| refusals.values().sum::<i64>();
+            let total = |(_, refusals): &(&ActivityId, &HashMap<Refusal, i64>)| refusals.values().sum::<i64>();
             let smallest = self.refusals.iter().min_by_key(total).map(|(activity, _)| activity.clone());
             smallest.and_then(|activity| self.refusals.remove(&activity));
         }
-        self.refusals.insert(activity.clone(), HashMap::from([(code, 1)]));
+        self.refusals.insert(activity.clone(), HashMap::from([(refusal, 1)]));
     }
 
     /// Removes and returns counts of `activity`, for the arguments of a script (`record_counts` in
-    /// `lua/parts/limits.lua`): those of up to 8 client addresses, and those of all codes, as `refused:<code>`.
+    /// `lua/parts/limits.lua`): those of up to 8 client addresses, and those of all refusals, as
+    /// `refused:<code>` and `refused:sign_in:<reason>`.
     pub fn take(&mut self, activity: &ActivityId) -> Vec<(String, i64)> {
         let refusals = self.refusals.remove(activity).into_iter().flatten();
-        let mut counts: Vec<_> = refusals.map(|(code, count)| (format!("refused:{}", code.as_str()), count)).collect();
+        let name = |refusal| match refusal {
+            Refusal::Code(code) => format!("refused:{}", code.as_str()),
+            Refusal::SignIn(reason) => format!("refused:sign_in:{reason}"),
+        };
+        let mut counts: Vec<_> = refusals.map(|(refusal, count)| (name(refusal), count)).collect();
         if !self.abuse.is_empty() {
             let keys = self.abuse.keys().filter(|(of, _)| of == activity).take(MAX_REPORTED).cloned();
             let keys = keys.collect::<Vec<_>>();
@@ -75,13 +89,14 @@ mod tests {
         let (mut counts, sale, other) = (InstanceCounts::default(), id("sale"), id("other"));
         counts.record_abuse(&sale, "192.0.2.1".to_owned());
         counts.record_abuse(&sale, "192.0.2.1".to_owned());
-        counts.record_refusal(&sale, Code::SoldOut);
-        counts.record_refusal(&sale, Code::NotOpen);
-        counts.record_refusal(&sale, Code::SoldOut);
+        counts.record_refusal(&sale, Refusal::Code(Code::SoldOut));
+        counts.record_refusal(&sale, Refusal::Code(Code::NotOpen));
+        counts.record_refusal(&sale, Refusal::Code(Code::SoldOut));
+        counts.record_refusal(&sale, Refusal::SignIn("exp"));
         counts.record_abuse(&other, "192.0.2.1".to_owned());
         let mut taken = counts.take(&sale);
         taken.sort();
-        let expected = [("192.0.2.1", 2), ("refused:not_open", 1), ("refused:sold_out", 2)];
+        let expected = [("192.0.2.1", 2), ("refused:not_open", 1), ("refused:sign_in:exp", 1), ("refused:sold_out", 2)];
         assert_eq!(taken, expected.map(|(name, count)| (name.to_owned(), count)));
         assert_eq!(counts.take(&sale), []);
         assert_eq!(counts.take(&other), [("192.0.2.1".to_owned(), 1)]);
@@ -100,7 +115,7 @@ mod tests {
         let mut counts = InstanceCounts::default();
         for n in 0..10 * MAX_ENTRIES {
             counts.record_abuse(&id("sale"), n.to_string());
-            counts.record_refusal(&id(&format!("sale-{n}")), Code::SoldOut);
+            counts.record_refusal(&id(&format!("sale-{n}")), Refusal::Code(Code::SoldOut));
             assert!(counts.abuse.len() <= MAX_ENTRIES && counts.refusals.len() <= MAX_ENTRIES);
         }
     }
@@ -108,8 +123,8 @@ mod tests {
     #[test]
     fn invented_activities_do_not_erase_the_refusals_of_a_sale() {
         let mut counts = InstanceCounts::default();
-        (0..2).for_each(|_| counts.record_refusal(&id("sale"), Code::SoldOut));
-        (0..2 * MAX_ENTRIES).for_each(|n| counts.record_refusal(&id(&format!("x{n}")), Code::TicketInvalid));
+        (0..2).for_each(|_| counts.record_refusal(&id("sale"), Refusal::Code(Code::SoldOut)));
+        (0..2 * MAX_ENTRIES).for_each(|n| counts.record_refusal(&id(&format!("x{n}")), Refusal::Code(Code::TicketInvalid)));
         assert_eq!(counts.take(&id("sale")), [("refused:sold_out".to_owned(), 2)]);
     }
 }

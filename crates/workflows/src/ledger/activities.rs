@@ -8,27 +8,34 @@ use domain::{
     language::Translations,
     time::Millis,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::row_reader::RowReader;
 use crate::ports::{Sql, SqlValue, StoreError};
 
-/// An activity as the ledger has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An activity as the ledger has it. As JSON, it is what operators see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ActivityForOperators", description = "An activity as operators see it.")]
 pub struct Activity {
-    /// Its id.
+    /// The id.
     pub id: ActivityId,
-    /// Its spec. [`load`] takes the totals from the SKU rows.
-    pub spec: ActivitySpec,
     /// The state that operators set.
     pub state: ActivityState,
-    /// Random text from which, with the ticket secret, the start key is derived.
-    pub nonce: String,
     /// Increases with every change.
+    #[schemars(range(min = 1))]
     pub version: i64,
+    /// The spec. [`load`] takes the totals from the SKU rows.
+    #[serde(flatten)]
+    pub spec: ActivitySpec,
+    /// Random text from which, with the ticket secret, the start key is derived.
+    #[serde(skip)]
+    pub nonce: String,
     /// Generation of the activity's Redis data: raised by every rebuild, 0 before the first gate.
+    #[serde(skip)]
     pub epoch: i64,
     /// Units held and sold, one entry for each SKU. Empty in [`list`].
+    #[serde(skip)]
     pub live_units: Vec<LiveUnits>,
 }
 

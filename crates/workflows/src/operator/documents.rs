@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use domain::{
-    activity::{ActivitySpec, ActivityState},
     address::Address,
     ids::{ActivityId, UserId},
     order::{Order, OrderStatus},
@@ -25,34 +24,12 @@ use crate::{
     recovery::{rebuild::Progress, report::Report},
 };
 
-/// An activity as operators see it.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "ActivityForOperators")]
-pub struct ActivityDocument<'a> {
-    /// The id.
-    pub id: &'a ActivityId,
-    /// The state that operators set.
-    pub state: ActivityState,
-    /// Increases with every change.
-    #[schemars(range(min = 1))]
-    pub version: i64,
-    /// The spec.
-    #[serde(flatten)]
-    pub spec: &'a ActivitySpec,
-}
-
-impl<'a> From<&'a Activity> for ActivityDocument<'a> {
-    fn from(activity: &'a Activity) -> Self {
-        Self { id: &activity.id, state: activity.state, version: activity.version, spec: &activity.spec }
-    }
-}
-
 /// A changed activity whose gate is being rebuilt. Until that is done, nothing is sold.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct RebuildingActivity<'a> {
     /// The activity.
     #[serde(flatten)]
-    pub activity: ActivityDocument<'a>,
+    pub activity: &'a Activity,
     /// How far the rebuild is.
     pub rebuild: RunningRebuild,
 }

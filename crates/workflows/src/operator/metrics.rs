@@ -87,6 +87,11 @@ impl Text {
             stats.refusals.iter().map(move |(code, count)| (label(code), *count))
         });
         self.counter("stampede_refusals_total", "Refused reservations, tickets and challenges, by code.", refusals);
+        let sign_ins = activities.iter().flat_map(|(activity, stats)| {
+            let label = move |reason| format!("{{activity=\"{activity}\",reason=\"{reason}\"}}");
+            stats.refused_sign_ins.iter().map(move |(reason, count)| (label(reason), *count))
+        });
+        self.counter("stampede_refused_sign_ins_total", "Refused sign-in tokens, by reason.", sign_ins);
     }
 
     fn add_ledger(&mut self, LedgerState { backlog, audits }: &LedgerState, now: Millis) {
@@ -160,6 +165,7 @@ mod tests {
             drain_rate: 0,
             skus: vec![sku("a", Some(4)), sku("b", None)],
             refusals: [("sold_out".to_owned(), 6)].into(),
+            refused_sign_ins: [("exp".to_owned(), 2)].into(),
         };
         let activities = vec![(ActivityId::parse("sale").expect("id"), stats)];
         RecentStats { activities, failures: Vec::new() }
@@ -189,6 +195,7 @@ mod tests {
             r#"stampede_orders_enqueued_total{activity="sale"} 7"#,
             r#"stampede_orders_written_total{activity="sale"} 5"#,
             r#"stampede_refusals_total{activity="sale",code="sold_out"} 6"#,
+            r#"stampede_refused_sign_ins_total{activity="sale",reason="exp"} 2"#,
             r#"stampede_audit_ok{activity="sale"} 0"#,
             r#"stampede_drift{activity="sale",sku="a"} -1"#,
             "stampede_events_waiting 1",

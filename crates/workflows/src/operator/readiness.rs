@@ -130,7 +130,7 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
         return Some("the variable payment_provider is none of sandbox, webhook and stripe".to_owned());
     };
     if provider != PaymentProvider::Sandbox && variable("sandbox").as_ref() == "on" {
-        return Some("the variable sandbox is on, and payment_provider is not sandbox".to_owned());
+        return Some("the variable sandbox is on, and payment_provider is not sandbox: set sandbox to off".to_owned());
     }
     let is_url =
         ["https://", "http://"].iter().any(|scheme| variable("payments_url").as_ref().trim().starts_with(scheme));

@@ -1,5 +1,7 @@
 //! Live statistics of activities (G2).
 
+use std::collections::BTreeMap;
+
 use domain::{
     ids::{ActivityId, SkuId},
     problem::Code,
@@ -66,7 +68,11 @@ pub struct ActivityStats {
     /// when one of its next reservations or tickets of the activity reaches Redis; the counts of a call that fails, and
     /// the last ones of an instance that ends, are lost.
     #[schemars(transform = counts_by::<Code>)]
-    pub refusals: std::collections::BTreeMap<String, i64>,
+    pub refusals: BTreeMap<String, i64>,
+    /// Number of sign-in tokens that tickets and challenges were refused for, per reason: `malformed`, `algorithm`,
+    /// `signature`, `unknown_key`, a claim that is missing, unreadable or not ours (`iss`, `aud`, `exp`, `sub`), `nbf`,
+    /// `expired` or `unnameable`.
+    pub refused_sign_ins: BTreeMap<String, i64>,
 }
 
 /// Reads the counters of an activity; `None` if it has no gate.
@@ -95,12 +101,26 @@ async fn read<R: Redis>(redis: &R, activity: &ActivityId, kept_ms: i64) -> Resul
         let (held, pending, sold) = (reply.int()?, reply.int()?, reply.int()?);
         skus.push(SkuStats { sku, left, held, queued: held - pending, pending, sold, total: reply.int()? });
     }
-    let mut refusals = std::collections::BTreeMap::new();
+    let (mut refusals, mut refused_sign_ins) = (BTreeMap::new(), BTreeMap::new());
     while reply.remaining() > 0 {
-        refusals.insert(reply.text()?, reply.int()?);
+        let (name, count) = (reply.text()?, reply.int()?);
+        match name.strip_prefix("sign_in:") {
+            Some(reason) => refused_sign_ins.insert(reason.to_owned(), count),
+            None => refusals.insert(name, count),
+        };
     }
     let queue = (enqueued - written).max(0);
-    Ok(Some(ActivityStats { server_time, enqueued, written, queue, stream, drain_rate, skus, refusals }))
+    Ok(Some(ActivityStats {
+        server_time,
+        enqueued,
+        written,
+        queue,
+        stream,
+        drain_rate,
+        skus,
+        refusals,
+        refused_sign_ins,
+    }))
 }
 
 /// How long after its end an activity's counters are among [`recent_stats`], in milliseconds.

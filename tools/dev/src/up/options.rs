@@ -6,8 +6,8 @@ use clap::Parser;
 
 /// Starts Stampede: the app, a Redis with an append-only file, the sweeper, a demo sale.
 ///
-/// Secrets are generated once and kept in .stampede/env; data is kept in .stampede for the next start. Ctrl-C stops
-/// everything.
+/// Secrets are generated once and kept in .stampede/env; data is kept in .stampede for the next start. An exported
+/// SPIN_VARIABLE_… replaces that of the file. Ctrl-C stops everything.
 #[derive(Debug, Parser)]
 #[command(name = "scripts/up")]
 pub struct Options {

@@ -1,6 +1,7 @@
 //! Builds and starts everything, supervises it, and stops it on a signal.
 
 use std::{
+    env,
     io::ErrorKind,
     sync::{
         Arc,
@@ -74,11 +75,12 @@ pub fn run(options: &Options) -> Result<()> {
     let stop = stop_flag()?;
     let mut variables = directory.load_variables()?;
     let mut services = Vec::new();
-    variables.set_ledger(options.ledger.as_deref().unwrap_or("sqlite"))?;
+    let exported = Variables::exported(env::vars_os())?;
+    variables.set_ledger(options.ledger.as_deref().or(exported.find("ledger")).unwrap_or("sqlite"))?;
     if variables.get("ledger") != "sqlite" {
         check_reachable(variables.get("ledger_host"), "start that PostgreSQL, or leave out --ledger for SQLite")?;
     }
-    match &options.redis {
+    match options.redis.as_deref().or(exported.find("redis_url")) {
         Some(url) => {
             variables.set_redis(url)?;
             check_reachable(variables.get("redis_host"), "start that Redis, or leave out --redis for one of its own")?;
@@ -86,6 +88,10 @@ pub fn run(options: &Options) -> Result<()> {
         None => services.push(start_redis(&directory, &mut variables)?),
     }
     directory.save_variables(&variables)?;
+    // The command line counts more than the environment, and that more than the file.
+    let replaced = variables.add_exported(&exported);
+    options.ledger.as_deref().map_or(Ok(()), |url| variables.set_ledger(url))?;
+    options.redis.as_deref().map_or(Ok(()), |url| variables.set_redis(url))?;
 
     let state = directory.path_to("state");
     let log = Some(directory.path_to("logs/app.log"));
@@ -107,8 +113,14 @@ pub fn run(options: &Options) -> Result<()> {
     }
     println!("  Operators   {url}/admin");
     let data = options.directory.display();
-    println!("  their token grep ADMIN_TOKEN {data}/env");
+    match exported.find("admin_token") {
+        Some(_) => println!("  their token printenv SPIN_VARIABLE_ADMIN_TOKEN"),
+        None => println!("  their token grep ADMIN_TOKEN {data}/env"),
+    }
     println!("  Secrets     {data}/env      Logs  {data}/logs/      Ids  {data}/pids/");
+    if !replaced.is_empty() {
+        println!("  Exported    {replaced}; the other variables are from {data}/env");
+    }
     println!("  Ctrl-C ends it; the data stays in {data}/.\n");
 
     supervise(&mut services, &stop);

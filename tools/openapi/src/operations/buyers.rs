@@ -3,12 +3,12 @@
 use domain::{
     api::{
         admission::{CaptchaChallenge, ChallengeOptions, HostedChallenge, Reservation, Solution, TicketDocument},
-        orders::{CheckedOut, Checkout as CheckoutBody, PaymentCallback as CallbackBody, SessionEnded},
+        orders::{CallbackBody, CheckedOut, CheckoutBody, SessionEnded},
     },
     ids::OrderNo,
     order::Order,
     problem::Code,
-    routes::{Admission, Checkout, OrderStatus, PaymentCallback, Reserve},
+    routes::{Admission, BuyerOrders, Checkout, PaymentCallback, Reserve},
 };
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
     let polled = [("etag", "ETag"), ("retry-after", "PollAfter")];
     vec![
         Operation::new(
-            OrderStatus::List,
+            BuyerOrders::List,
             "listOrders",
             "The caller's orders, newest first, also queued and failed ones",
         )
@@ -92,7 +92,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         )
         .query("limit", "Maximum number of orders.", limit(100, 20))
         .returns(200, "A page of orders.", page(schemas.response::<Order>(), 100)),
-        Operation::new(OrderStatus::Order, "getOrder", "An order, for its buyer")
+        Operation::new(BuyerOrders::Order, "getOrder", "An order, for its buyer")
             .tag("orders")
             .describe(
                 "With the ticket that made the order, which costs least, or with a sign-in token. A `404` means that there \

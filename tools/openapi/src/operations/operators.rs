@@ -11,12 +11,13 @@ use domain::{
 };
 use serde_json::json;
 use workflows::{
-    ledger::{events::EventEndpoint, operator_changes::OperatorChange, payments::Callback, refunds::Refund},
+    ledger::{
+        activities::Activity, events::EventEndpoint, operator_changes::OperatorChange, payments::Callback,
+        refunds::Refund,
+    },
     operator::{
         audit::Audit,
-        documents::{
-            ActivityDocument, Events, ExportedOrder, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild, Stats,
-        },
+        documents::{Events, ExportedOrder, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild, Stats},
     },
     queue::dead_letters::DeadLetter,
 };
@@ -47,7 +48,7 @@ fn admin(endpoint: Admin, id: &'static str, summary: &'static str) -> Operation 
 }
 
 fn activities(schemas: &mut Schemas) -> Vec<Operation> {
-    let activity = schemas.response::<ActivityDocument<'_>>();
+    let activity = schemas.response::<Activity>();
     // Every change of an activity whose gate is gone rebuilds it.
     let change = |endpoint, id, summary| {
         admin(endpoint, id, summary)
@@ -69,7 +70,7 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
                 200,
                 "The activities.",
                 &[("etag", "ETag")],
-                Some(("application/json", schemas.response::<Vec<ActivityDocument<'_>>>())),
+                Some(("application/json", schemas.response::<Vec<Activity>>())),
             )
             .returns_with(304, "The activities are as the caller's copy.", &[("etag", "ETag")], None),
         admin(Admin::GetActivity, "adminGetActivity", "An activity")

@@ -12,8 +12,8 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut dead_letter_count = 0_u64;
     for order in &observations.orders {
         match order.end {
-            LastSeen::Status(status @ (OrderStatus::Queued | OrderStatus::Unrecognised)) => {
-                findings.unknown(format!("{} is still {status}", order.order_no));
+            LastSeen::Status(OrderStatus::Queued) => {
+                findings.unknown(format!("{} is still queued", order.order_no));
             }
             LastSeen::Status(_) => {}
             LastSeen::Missing => match &observations.dead_letters {
