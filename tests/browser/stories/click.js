@@ -111,6 +111,54 @@ test("a lost response still makes one order", async ({ page }) => {
   expect(orders.length).toBe(1);
 });
 
+test("the buyer of the last unit gets the order whose response was lost, though a retry is refused as sold out", async ({ page }) => {
+  const { id } = await publish({ total: 1 });
+  await page.goto(`/sale?activity=${id}`);
+  let requests = 0;
+  await page.route(ORDERS, async (route) => {
+    requests += 1;
+    if (requests > 1) return route.fulfill({ status: 409, json: { status: 409, code: "sold_out" } });
+    await route.fetch();
+    return route.abort("connectionreset");
+  });
+  await signInOnPage(page, unique("win"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  await untilText(page, "headline", "Reserved for you");
+  expect(requests).toBe(2);
+});
+
+test("a page that is loaded again before the response arrives opens the order", async ({ page }) => {
+  const { id } = await publish({ total: 1 });
+  await page.goto(`/sale?activity=${id}`);
+  const reserved = new Promise((resolve) => page.route(ORDERS, async (route) => resolve(await route.fetch())));
+  await signInOnPage(page, unique("rel"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await reserved;
+  await page.reload();
+  await page.waitForURL(/\/order\?/);
+  await untilText(page, "headline", "Reserved for you");
+});
+
+test("a page that is loaded again after a request that made no order sells again", async ({ page }) => {
+  const { id } = await publish({ total: 1 });
+  await page.goto(`/sale?activity=${id}`);
+  const sent = new Promise((resolve) => page.route(ORDERS, resolve));
+  await signInOnPage(page, unique("non"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await sent;
+  await page.unroute(ORDERS);
+  await page.reload();
+  const notice = await recordText(page.getByTestId("notice"));
+  await notice.untilShown("Checking whether one of your tries went through");
+  await expect(page.getByTestId("notice")).toBeHidden();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+});
+
 test("a ticket that expires after a lost response makes no second order", async ({ page }) => {
   const { id } = await publish({ perUser: 5 });
   await page.goto(`/sale?activity=${id}`);
