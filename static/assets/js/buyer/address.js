@@ -1,7 +1,7 @@
 // The address form of the order page: its list of countries, and the address that the buyer keeps on this device.
 
 import { byId, el } from "../shared/dom.js";
-import { language } from "../shared/i18n.js";
+import { browserLocales, language } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { device } from "../shared/storage.js";
 
@@ -27,7 +27,7 @@ export function fillCountries() {
 }
 
 /** The browser's own country, or an empty text. */
-const ownCountry = () => /-([A-Z]{2})$/.exec(navigator.language)?.[1] ?? "";
+const ownCountry = () => new Intl.Locale(browserLocales[0] ?? "en").region ?? "";
 
 /** Whose the text in the form is; undefined while it may be what the browser has restored. */
 let owner;
