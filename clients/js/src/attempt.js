@@ -5,17 +5,21 @@ import { keepTicket } from "./ticket.js";
 import { backoff, randomUpTo, sleep, sleepUntilOnline } from "./timing.js";
 
 /**
- * @typedef {import("../types/api.js").components["schemas"]["Ticket"]} Ticket
+ * @typedef {import("../types/api.js").components["schemas"]["Ticket"] & { unanswered?: boolean }} Ticket
+ * `unanswered`: a request carried the ticket, and its answer is not known.
  * @typedef {import("../types/api.js").components["schemas"]["Order"]} Order
  * @typedef {{ kind: "accepted", order: Order, ticket: Ticket }
  *   | { kind: "refused", error: unknown } | { kind: "unknown", ticket: Ticket }} Outcome
  */
 
-/** Refusals that prove that the ticket made no order: the server first checks whether the ticket made one. */
-const CODES_WITHOUT_ORDER = ["sold_out", "limit_reached"];
+/**
+ * How long after a try without an answer its order may still be made: a server stops working on a reservation after 8 s.
+ * In milliseconds.
+ */
+const LOOK_MS = 10_000;
 
-/** How often a page that lost its answer asks for the order, a second apart. */
-const MAX_LOOKUPS = 3;
+/** How often the last look is tried. */
+const MAX_LAST_LOOKS = 3;
 
 /** Tries before the attempt ends and the buyer has to click again. */
 const MAX_TRIES = 30;
@@ -29,9 +33,11 @@ const MAX_TRIES = 30;
  * @property {() => Promise<Ticket>} [obtainTicket] Resolves to an unused ticket, the same one until it is dropped;
  *   without it, the attempt gets a ticket as soon as tickets are issued.
  * @property {() => void} [dropTicket] Called when the ticket is used, or refused.
+ * @property {(ticket: Ticket) => void} [saveTicket] Called when `unanswered` of the ticket has changed: keep it, if
+ *   `obtainTicket` does not resolve to the same object again.
  * @property {string} [check] Without `obtainTicket`: the activity's `human_check`, if it is known.
  * @property {import("./ticket.js").SolveCheck} [solveCheck] Without `obtainTicket`: solves the human check.
- * @property {(step: { step: "ticket" | "gate" | "sending" | "waiting", error?: unknown, until?: number }) => void} [onStep]
+ * @property {(step: { step: "ticket" | "gate" | "sending" | "waiting" | "looking", error?: unknown, until?: number }) => void} [onStep]
  *   Called with what the attempt is doing; `until` is when it tries again, by the client's `now`.
  * @property {AbortSignal} [signal]
  */
@@ -42,7 +48,8 @@ const MAX_TRIES = 30;
  * the list of orders.
  *
  * Once a try may have made an order, every later try sends the same ticket, and the server replays the order of a used
- * ticket. So one attempt makes one order, however many responses are lost.
+ * ticket. So one attempt makes one order, however many responses are lost. A refusal may then be wrong, since a server
+ * refuses without looking for the order: the order is looked up first.
  * @param {import("./index.js").Client} client
  * @param {string} activity
  * @param {BuyOptions} options
@@ -53,47 +60,72 @@ export async function buy(client, activity, options) {
   try {
     const { check, solveCheck, signal } = options;
     const ownTicket = keepTicket(client, activity, { check, solveCheck, signal });
-    return await attempt(client, activity, { ...ownTicket, gate: ownGate, onStep: () => {}, quantity: 1, ...options });
+    return await attempt(client, activity, { ...ownTicket, gate: ownGate, onStep: () => {}, saveTicket: () => {}, quantity: 1, ...options });
   } finally {
     ownGate?.stop();
   }
 }
 
-async function attempt(client, activity, { sku, quantity, obtainTicket, dropTicket, gate, onStep, signal }) {
-  let currentTicket = null;
-  let outcomeUnknown = false;
+async function attempt(client, activity, { sku, quantity, obtainTicket, dropTicket, saveTicket, gate, onStep, signal }) {
+  /** @type {Ticket | null} */
+  let ticket = null;
+  // An earlier attempt may have sent the ticket until now.
+  let unansweredAt = client.now();
   let refusedKey = null;
+  const mark = (unanswered) => {
+    if (Boolean(ticket.unanswered) === unanswered) return;
+    ticket.unanswered = unanswered;
+    saveTicket(ticket);
+  };
   const accept = (order) => {
     // The ticket is used: another attempt needs another one.
     dropTicket();
-    return { kind: "accepted", order, ticket: currentTicket };
+    return { kind: "accepted", order, ticket };
   };
-  const lookUp = async () => {
-    const order = await findOrder(client, currentTicket, signal);
-    return order ? accept(order) : { kind: "unknown", ticket: currentTicket };
+  const send = async (startKey) => {
+    const wasUnanswered = Boolean(ticket.unanswered);
+    // Before it is sent: the page may be left at any moment.
+    mark(true);
+    try {
+      return await client.placeOrder(activity, { sku, quantity, ticket: ticket.ticket, start_key: startKey }, { signal });
+    } catch (error) {
+      // Unless the server clearly refused, it may have made the order before the response was lost.
+      if (error instanceof Problem && (error.status < 500 || isPausedOrShed(error.code))) mark(wasUnanswered);
+      else unansweredAt = client.now();
+      throw error;
+    }
   };
-  const endWith = (error) =>
-    outcomeUnknown && !CODES_WITHOUT_ORDER.includes(error.code) ? lookUp() : { kind: "refused", error };
+  const endWith = async (error) => {
+    if (ticket?.unanswered) {
+      onStep({ step: "looking" });
+      try {
+        const order = await findOrder(client, ticket, { until: unansweredAt + LOOK_MS, signal });
+        if (order) return accept(order);
+      } catch (lookupError) {
+        if (lookupError instanceof Aborted) throw lookupError;
+        if (isTicketRefused(lookupError.code)) dropTicket();
+        return { kind: "unknown", ticket };
+      }
+      mark(false);
+    }
+    if (isTicketRefused(error.code)) dropTicket();
+    return { kind: "refused", error };
+  };
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     let startKey = null;
     try {
       onStep({ step: "ticket" });
       // A ticket that may have made an order is sent again, even if it is about to expire.
-      if (!outcomeUnknown) currentTicket = await obtainTicket();
+      if (!ticket?.unanswered) ticket = await obtainTicket();
       startKey = await gate.startKey({ signal, refusedKey, onWait: (gate) => onStep(waitStep(gate)) });
       if (startKey === null) return endWith(new Problem({ status: 410, code: "ended" }));
       onStep({ step: "sending" });
-      const body = { sku, quantity, ticket: currentTicket.ticket, start_key: startKey };
-      return accept(await client.placeOrder(activity, body, { signal }));
+      return accept(await send(startKey));
     } catch (error) {
       if (signal?.aborted) throw new Aborted();
-      // Unless the server clearly refused, it may have made the order before the response was lost.
-      const wasSent = startKey !== null;
-      outcomeUnknown ||= wasSent && !(error instanceof Problem && (error.status < 500 || isPausedOrShed(error.code)));
-      if (error.code === "ticket_conflict" || (error.code === "ticket_invalid" && outcomeUnknown)) {
-        dropTicket();
-        return lookUp();
-      } else if (error.code === "ticket_invalid" && tries < 2) {
+      // An earlier attempt has used the ticket.
+      if (error.code === "ticket_conflict") mark(true);
+      if (error.code === "ticket_invalid" && !ticket?.unanswered && tries < 2) {
         dropTicket();
       } else if ((error.code === "start_key_invalid" || error.code === "not_open") && tries < 5) {
         refusedKey = startKey;
@@ -111,17 +143,31 @@ async function attempt(client, activity, { sku, quantity, obtainTicket, dropTick
   return endWith(new Problem({ status: 503, code: "overloaded" }));
 }
 
-/** The order that a ticket has made, or null if none is found. */
-async function findOrder(client, { order_no: orderNo, ticket }, signal) {
-  for (let tries = 0; tries < MAX_LOOKUPS; tries += 1) {
-    if (tries) await sleep(1_000, signal);
+/**
+ * Looks for the order of a ticket whose answer is not known, until `until` by the client's `now`. Resolves to null if it
+ * made none and will make none. Throws the error of the last look if that is not known.
+ * @param {import("./index.js").Client} client
+ * @param {Ticket} ticket
+ * @param {{ until?: number, signal?: AbortSignal }} [options] By default, as if the last request was sent just now.
+ * @returns {Promise<Order | null>}
+ */
+export async function findOrder(client, { order_no: orderNo, ticket }, { until = client.now() + LOOK_MS, signal } = {}) {
+  let lastLooks = 0;
+  for (let looks = 1; ; looks += 1) {
+    const last = client.now() >= until;
     try {
-      return await client.order(orderNo, { token: ticket, signal });
-    } catch {
-      if (signal?.aborted) throw new Aborted();
+      return await client.order(orderNo, { token: ticket, last, signal });
+    } catch (error) {
+      const isNone = error.code === "not_found";
+      if (isNone && last) return null;
+      lastLooks += last ? 1 : 0;
+      if (!(isNone || isTransient(error)) || lastLooks >= MAX_LAST_LOOKS) throw error;
+      const pause = backoff(Math.min(looks, 2));
+      const untilLast = Math.max(0, until - client.now()) + randomUpTo(500);
+      const wait = Math.max(error.retryAfter ?? 0, last ? pause : Math.min(pause, untilLast));
+      await (error instanceof Unreachable ? sleepUntilOnline : sleep)(wait, signal);
     }
   }
-  return null;
 }
 
 /** The step to report while the gate has no start key: load is shed, the activity is paused, or it is not open yet. */
@@ -132,3 +178,5 @@ function waitStep(gate) {
 
 // Not "not_ready": it also means that a store did not respond in time, and the store may have made the order.
 const isPausedOrShed = (code) => ["paused", "overloaded"].includes(code);
+
+const isTicketRefused = (code) => ["ticket_conflict", "ticket_invalid"].includes(code);

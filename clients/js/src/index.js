@@ -1,6 +1,6 @@
 // A client of a Stampede sale: the calls of the buyers' routes, the server's clock, polling and retries.
 
-import { buy } from "./attempt.js";
+import { buy, findOrder } from "./attempt.js";
 import { createClock } from "./clock.js";
 import { watchGate } from "./gate.js";
 import { createCall } from "./http.js";
@@ -15,6 +15,7 @@ export { backoff, poll, randomUpTo, sleep } from "./timing.js";
 /**
  * @typedef {import("../types/api.js").components["schemas"]} Schemas
  * @typedef {{ token?: string | null, signal?: AbortSignal }} CallOptions
+ * @typedef {CallOptions & { last?: boolean }} LookOptions
  * @typedef {ReturnType<typeof createClient>} Client
  * @typedef {import("./ticket.js").SolveCheck} SolveCheck
  * @typedef {import("./ticket.js").CheckRequest} CheckRequest
@@ -96,9 +97,14 @@ export function createClient({
       const query = new URLSearchParams({ ...(before && { before }), limit: String(limit) });
       return (await call("GET", `/api/orders?${query}`, withToken(options))).data;
     },
-    /** The response about an order, `304` too. @param {string} orderNo @param {CallOptions & { etag?: string | null }} [options] */
-    readOrder: (orderNo, options = {}) => call("GET", orderPath(orderNo), withToken(options)),
-    /** An order. @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Schemas["Order"]>} */
+    /**
+     * The response about an order, `304` too. `last` says that the caller will not look again: only then does a `404`
+     * mean that no earlier request has made the order.
+     * @param {string} orderNo @param {LookOptions & { etag?: string | null }} [options]
+     */
+    readOrder: (orderNo, { last = false, ...options } = {}) =>
+      call("GET", `${orderPath(orderNo)}${last ? "?last=true" : ""}`, withToken(options)),
+    /** An order; `last` as above. @param {string} orderNo @param {LookOptions} [options] @returns {Promise<Schemas["Order"]>} */
     order: async (orderNo, options = {}) => (await client.readOrder(orderNo, options)).data,
     /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Schemas["Order"]>} */
     cancel: async (orderNo, options = {}) => (await post(`${orderPath(orderNo)}/cancel`, { ...options, body: {} })).data,
@@ -113,6 +119,8 @@ export function createClient({
     keepTicket: (activity, options = {}) => keepTicket(client, activity, options),
     /** @param {string} activity @param {import("./attempt.js").BuyOptions} options */
     buy: (activity, options) => buy(client, activity, options),
+    /** @param {import("./attempt.js").Ticket} ticket @param {{ until?: number, signal?: AbortSignal }} [options] */
+    findOrder: (ticket, options) => findOrder(client, ticket, options),
     /** @param {string} orderNo @param {import("./orders.js").PollOptions} [options] */
     pollOrder: (orderNo, options = {}) => pollOrder(client, orderNo, options),
     /** @param {string} orderNo @param {import("./orders.js").CheckoutOptions} [options] */

@@ -16,10 +16,11 @@ const problem = (status, code, headers) => new Response(JSON.stringify({ code })
 /** Answers requests by the last part of their path. A handler gets the body and how often it was called before. */
 function fakeFetch(handlers) {
   const requests = [];
-  const fetch = async (url, { method, body, headers }) => {
-    const name = new URL(url).pathname.split("/").at(-1);
+  const fetch = async (url, { method, body, headers, keepalive }) => {
+    const { pathname, search } = new URL(url);
+    const name = pathname.split("/").at(-1);
     const calls = requests.filter((request) => request.name === name).length;
-    requests.push({ name, method, headers, body: body && JSON.parse(body) });
+    requests.push({ name, search, method, headers, keepalive, body: body && JSON.parse(body), at: Date.now() });
     const answer = await handlers[name](body && JSON.parse(body), calls);
     return answer instanceof Response ? answer : new Response(JSON.stringify(answer));
   };
@@ -33,8 +34,30 @@ const gate = (fields) => ({
 
 const open = (handlers) => {
   const { fetch, requests } = fakeFetch({ "gate.json": () => gate(), ticket: () => TICKET, ...handlers });
-  return { client: createClient({ baseUrl: "https://sale.example/", token: () => "jwt", fetch }), requests };
+  return { client: createClient({ baseUrl: "https://sale.example/", token: () => "jwt", fetch, now: () => Date.now() }), requests };
 };
+
+/** Resolves to what `attempt` does, while timers wait in simulated time only. */
+async function simulate(context, attempt) {
+  context.mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  let isSettled = false;
+  const settle = () => (isSettled = true);
+  const running = attempt();
+  running.then(settle, settle);
+  while (!isSettled) {
+    for (let turns = 0; turns < 30; turns += 1) await new Promise(setImmediate);
+    context.mock.timers.tick(100);
+  }
+  context.mock.timers.reset();
+  return running;
+}
+
+/** Answers the first reservation not at all, and the others with this refusal. */
+const refuseAfterSilence = (code, status = 409) => (_, calls) => {
+  if (calls === 0) throw new TypeError("connection lost");
+  return problem(status, code);
+};
+const lookups = (requests) => requests.filter(({ name }) => name === "demo.1");
 
 test("a lost answer is asked for with the same ticket", async () => {
   const { client, requests } = open({
@@ -85,6 +108,115 @@ test("an order whose answers are all lost is found by the number in the ticket",
   });
   const outcome = await client.buy("demo", { sku: "a" });
   assert.deepEqual([outcome.kind, outcome.order], ["accepted", ORDER]);
+});
+
+test("a refusal after a try without an answer is not believed before the order was looked up", async (context) => {
+  for (const code of ["sold_out", "limit_reached"]) {
+    const { client, requests } = open({
+      orders: refuseAfterSilence(code),
+      "demo.1": (_, calls) => (calls < 2 ? problem(404, "not_found") : ORDER),
+    });
+    const outcome = await simulate(context, () => client.buy("demo", { sku: "a" }));
+    assert.deepEqual([outcome.kind, outcome.order], ["accepted", ORDER], code);
+    assert.deepEqual(lookups(requests).map(({ search, headers }) => [search, headers.authorization]), Array(3).fill(["", "Bearer t-1"]));
+  }
+});
+
+test("only a 404 ten seconds after the last try without an answer ends as refused, and no other ticket is taken before", async (context) => {
+  for (const [code, status, dropped] of [["sold_out", 409, 0], ["ticket_invalid", 401, 1], ["ticket_conflict", 422, 1]]) {
+    const { client, requests } = open({ orders: refuseAfterSilence(code, status), "demo.1": () => problem(404, "not_found") });
+    const [drops, steps] = [[], []];
+    const dropTicket = () => drops.push(lookups(requests).length);
+    const options = { sku: "a", obtainTicket: async () => ({ ...TICKET }), dropTicket, onStep: ({ step }) => steps.push(step) };
+    const outcome = await simulate(context, () => client.buy("demo", options));
+    assert.deepEqual([outcome.kind, outcome.error?.code], ["refused", code]);
+    const unanswered = requests.find(({ name }) => name === "orders");
+    const looks = lookups(requests).map(({ search, at }) => ({ search, after: at - unanswered.at }));
+    const last = looks.pop();
+    assert.ok(last.search === "?last=true" && last.after >= 10_000 && last.after < 12_000, JSON.stringify(last));
+    assert.ok(looks.every(({ search, after }) => search === "" && after < 10_000), JSON.stringify(looks));
+    assert.ok(looks.length >= 3 && looks.length <= 10, `${looks.length} looks`);
+    assert.deepEqual(drops, Array(dropped).fill(looks.length + 1));
+    assert.equal(steps.filter((step) => step === "ticket").length, 2, "tries");
+    assert.equal(steps.at(-1), "looking");
+  }
+});
+
+test("a last look without an answer ends as unknown; a 429 is none", async (context) => {
+  const lastAnswers = [
+    [() => problem(503, "not_ready"), "unknown", 0],
+    [() => Promise.reject(new TypeError("offline")), "unknown", 0],
+    // The server does not know the ticket any more: another attempt needs another one.
+    [() => problem(401, "ticket_invalid"), "unknown", 1],
+    [(calls) => (calls ? problem(404, "not_found") : problem(429, "rate_limited", { "retry-after": "30" })), "refused", 0],
+  ];
+  for (const [answer, kind, dropped] of lastAnswers) {
+    let lasts = 0;
+    const { client, requests } = open({
+      orders: refuseAfterSilence("sold_out"),
+      "demo.1": () => (requests.at(-1).search ? answer(lasts++) : problem(404, "not_found")),
+    });
+    let drops = 0;
+    const attempt = () => client.buy("demo", { sku: "a", obtainTicket: async () => ({ ...TICKET }), dropTicket: () => (drops += 1) });
+    const outcome = await simulate(context, attempt);
+    assert.deepEqual([outcome.kind, drops], [kind, dropped]);
+    const [first, second] = lookups(requests).slice(-2);
+    if (kind === "refused") assert.ok(second.at - first.at >= 30_000, `${second.at - first.at} ms`);
+    assert.ok(lasts <= 3, `${lasts} last looks`);
+  }
+});
+
+test("a sale that ends after a try without an answer ends the attempt only when the order was looked up", async (context) => {
+  let isOver = false;
+  const { client } = open({
+    "gate.json": () => (isOver ? problem(410, "ended") : gate()),
+    orders: () => {
+      isOver = true;
+      return problem(500, "internal");
+    },
+    "demo.1": () => ORDER,
+  });
+  const outcome = await simulate(context, () => client.buy("demo", { sku: "a" }));
+  assert.deepEqual([outcome.kind, outcome.order], ["accepted", ORDER]);
+});
+
+test("looking for an order ends at once when the attempt is aborted", async (context) => {
+  const { client, requests } = open({ orders: refuseAfterSilence("sold_out"), "demo.1": () => problem(404, "not_found") });
+  const controller = new AbortController();
+  const onStep = ({ step }) => step === "looking" && setTimeout(() => controller.abort(), 3_000);
+  await assert.rejects(simulate(context, () => client.buy("demo", { sku: "a", onStep, signal: controller.signal })), Aborted);
+  assert.ok(lookups(requests).every(({ search }) => search === ""));
+});
+
+test("an attempt after one that was aborted without an answer believes no refusal of that ticket", async (context) => {
+  const controller = new AbortController();
+  const { client } = open({
+    orders: (_, calls) => {
+      if (calls) return problem(409, "sold_out");
+      controller.abort();
+      throw new TypeError("aborted");
+    },
+    "demo.1": () => ORDER,
+  });
+  const saved = [];
+  const saveTicket = (ticket) => saved.push(ticket.unanswered);
+  const tickets = client.keepTicket("demo");
+  await assert.rejects(client.buy("demo", { sku: "a", ...tickets, saveTicket, signal: controller.signal }), Aborted);
+  // Also if the page was loaded again: the mark is saved before the request is sent.
+  assert.deepEqual(saved, [true]);
+  const outcome = await simulate(context, () => client.buy("demo", { sku: "a", ...tickets, saveTicket }));
+  assert.deepEqual([outcome.kind, outcome.order], ["accepted", ORDER]);
+});
+
+test("a refused ticket whose every try was answered is not looked up", async () => {
+  const { client, requests } = open({ orders: () => problem(409, "sold_out") });
+  const saved = [];
+  for (let clicks = 0; clicks < 2; clicks += 1) {
+    const outcome = await client.buy("demo", { sku: "a", ...client.keepTicket("demo"), saveTicket: ({ unanswered }) => saved.push(unanswered) });
+    assert.deepEqual([outcome.kind, outcome.error.code], ["refused", "sold_out"]);
+  }
+  assert.equal(lookups(requests).length, 0);
+  assert.deepEqual(saved, [true, false, true, false]);
 });
 
 test("a refusal ends the attempt, and an ended sale does, too", async () => {

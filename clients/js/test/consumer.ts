@@ -13,6 +13,8 @@ if (outcome.kind === "accepted") {
   const { checkout_url: url } = await client.checkout(orderNo, { address: { name: "Mia" }, language: "en" });
   location.assign(url);
 }
+const lost = await client.order("demo.1", { token: "1.ticket", last: true });
+console.log(lost.status, (await client.findOrder({ ticket: "1.t", order_no: "demo.1", expires_at: "" }))?.order_no);
 const solveCheck = async ({ challenge, wasWrong }: CheckRequest) => {
   const { captcha } = await challenge({ captcha: wasWrong ? "sum" : "slider" });
   return { captcha: { id: captcha.id, answer: 42 } };

@@ -63,6 +63,16 @@ test("an order that is not paid in time expires, and its unit is released", ({ n
   if (!left.hasShown(/^00:0[1-8]$/)) return "the time left was not seen";
 }));
 
+test("a buyer buys in a browser whose language Intl does not know", async ({ newPage }) => {
+  const sale = await publish();
+  const page = await newPage(`/sale?activity=${sale.id}`, { locale: "en-US@posix" });
+  await buyOnPage(page, unique("pos"));
+  await untilText(page, "headline", "Reserved for you");
+  await goToPayment(page);
+  await page.getByTestId("sandbox-pay").click();
+  await untilText(page, "headline", "Paid");
+});
+
 test("a declined payment is said to have taken nothing, and a second payment pays", async ({ page }) => {
   const sale = await publish();
   await page.goto(`/sale?activity=${sale.id}`);

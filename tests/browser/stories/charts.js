@@ -45,6 +45,34 @@ test("the charts have the figures of a reservation, its payment and a refusal", 
   await expect(none).toBeHidden();
 });
 
+test("uPlot is loaded with the first chart, and draws it in a browser whose language Intl does not know", async ({ newPage }) => {
+  const { id } = await publish({ total: 10 });
+  const page = await newPage(null, { locale: "en-US@posix" });
+  const scripts = [];
+  page.on("request", (request) => request.url().includes("/uplot.") && request.resourceType() === "script" && scripts.push(request.url()));
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  expect(scripts).toEqual([]);
+  await page.getByTestId(`live-${id}`).click();
+  await expect(page.getByTestId("stock-Left")).toHaveText("10");
+  await untilDrawn(page, "stock", "--line-1", true);
+  expect(scripts.length).toBe(1);
+  expect(await page.evaluate(() => navigator.language)).toBe("en-US@posix");
+});
+
+test("figures are shown without the charts while uPlot does not load", async ({ page }) => {
+  const { id } = await publish({ total: 10 });
+  await page.route(/\/uplot\.[^/]*js$/, (route) => route.abort());
+  await page.goto("/admin");
+  await signInAsOperator(page);
+  await page.getByTestId(`live-${id}`).click();
+  await expect(page.getByTestId("charts")).toHaveText(/did not load/);
+  await expect(page.getByTestId("left")).toHaveText("10");
+  await page.unrouteAll();
+  await page.getByTestId(`live-${id}`).click();
+  await expect(page.getByTestId("stock-Left")).toHaveText("10");
+});
+
 /** The number of pixels that a chart's canvas has in the colour of a variable of the style sheet. */
 const countPixels = (page, chart, variable) =>
   page.getByTestId(`chart-${chart}`).locator("canvas").evaluate((canvas, variable) => {
@@ -144,7 +172,7 @@ test("the history keeps ten minutes, and knows no rate across a pause or a rebui
 
 test("the vendored files of uPlot equal those of its package", () => {
   const folder = dirname(createRequire(import.meta.url).resolve("uplot"));
-  for (const [name, packaged] of [["uplot.js", "uPlot.esm.js"], ["uplot.css", "uPlot.min.css"], ["LICENSE.txt", "../LICENSE"]]) {
+  for (const [name, packaged] of [["uplot.js", "uPlot.iife.min.js"], ["uplot.css", "uPlot.min.css"], ["LICENSE.txt", "../LICENSE"]]) {
     const vendored = readFileSync(new URL(`../../../static/assets/vendor/uplot/${name}`, import.meta.url), "utf8");
     expect(vendored).toBe(readFileSync(join(folder, packaged), "utf8"));
   }

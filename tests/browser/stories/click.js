@@ -111,6 +111,58 @@ test("a lost response still makes one order", async ({ page }) => {
   expect(orders.length).toBe(1);
 });
 
+test("the buyer of the last unit gets the order whose response was lost, though a retry is refused as sold out", async ({ page }) => {
+  const { id } = await publish({ total: 1 });
+  await page.goto(`/sale?activity=${id}`);
+  let requests = 0;
+  await page.route(ORDERS, async (route) => {
+    requests += 1;
+    if (requests > 1) return route.fulfill({ status: 409, json: { status: 409, code: "sold_out" } });
+    await route.fetch();
+    return route.abort("connectionreset");
+  });
+  await signInOnPage(page, unique("win"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+  await untilText(page, "headline", "Reserved for you");
+  expect(requests).toBe(2);
+});
+
+test("a page that is loaded again before the response arrives opens the order", async ({ page }) => {
+  const { id } = await publish({ total: 1 });
+  await page.goto(`/sale?activity=${id}`);
+  const reserved = new Promise((resolve) => page.route(ORDERS, async (route) => resolve(await route.fetch())));
+  await signInOnPage(page, unique("rel"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await reserved;
+  await page.reload();
+  await page.waitForURL(/\/order\?/);
+  await untilText(page, "headline", "Reserved for you");
+});
+
+test("a page that is loaded again after a request that made no order sells again", async ({ page }) => {
+  const { id } = await publish({ total: 1 });
+  await page.goto(`/sale?activity=${id}`);
+  let requests = 0;
+  const sent = new Promise((resolve) => page.route(ORDERS, (route) => {
+    requests += 1;
+    if (requests > 1) return route.continue();
+    return resolve();
+  }));
+  await signInOnPage(page, unique("non"));
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await sent;
+  await page.reload();
+  const notice = await recordText(page.getByTestId("notice"));
+  await notice.untilShown("Checking whether one of your tries went through");
+  await expect(page.getByTestId("notice")).toBeHidden();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+});
+
 test("a ticket that expires after a lost response makes no second order", async ({ page }) => {
   const { id } = await publish({ perUser: 5 });
   await page.goto(`/sale?activity=${id}`);
@@ -185,7 +237,7 @@ for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
     expect(attempts).toBe(2);
   });
 
-  test(`${description} before the sale ended, of which no order is known, is not reported as a refusal`, async ({ page }) => {
+  test(`${description} before the sale ended, whose order cannot be looked up, is not reported as a refusal`, async ({ page }) => {
     const { id } = await publish();
     await page.goto(`/sale?activity=${id}`);
     let attempts = 0;
@@ -194,6 +246,7 @@ for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
       if (attempts > 1) return route.fulfill({ status: 410, json: { status: 410, code: "ended" } });
       return loseAnswer(route);
     });
+    await page.route(/\/api\/orders\/sale-/, (route) => route.fulfill({ status: 503, json: { status: 503, code: "not_ready" } }));
     await signInOnPage(page, unique("una"));
     await expect(page.getByTestId("buy")).toBeEnabled();
     await page.getByTestId("buy").click();

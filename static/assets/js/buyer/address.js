@@ -2,7 +2,7 @@
 // they keep on this device.
 
 import { byId, el } from "../shared/dom.js";
-import { language } from "../shared/i18n.js";
+import { browserLocales, language } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { device, tab } from "../shared/storage.js";
 
@@ -31,7 +31,7 @@ export function fillCountries() {
 }
 
 /** The browser's own country, or an empty text. */
-const ownCountry = () => /-([A-Z]{2})$/.exec(navigator.language)?.[1] ?? "";
+const ownCountry = () => new Intl.Locale(browserLocales[0] ?? "en").region ?? "";
 
 /** Whose the text in the form is; undefined while it may be what the browser has restored. */
 let owner;

@@ -18,7 +18,11 @@ const BUTTON_HOLD_MS = 9_500;
 let attempt = null;
 
 // A page that the browser restores from its back/forward cache sells again.
-addEventListener("pageshow", ({ persisted }) => persisted && cancelAttempt());
+addEventListener("pageshow", ({ persisted }) => {
+  if (!persisted) return;
+  cancelAttempt();
+  void findLostOrder();
+});
 
 /** Whether an attempt is running. Meanwhile errors of polling do not replace its notice. */
 export const isBuying = () => attempt !== null;
@@ -30,6 +34,9 @@ export const obtainTicket = () =>
     container: byId("check"),
     onStatus: (text) => setText(byId("check-status"), text),
   }).finally(() => setText(byId("check-status"), ""));
+
+const dropTicket = () => session.removeTicket(state.id);
+const saveTicket = (ticket) => session.storeTicket(state.id, ticket);
 
 /** Starts an attempt to buy. `gate` is the result of `watchGate`. */
 export async function onBuy(sku, quantity, gate) {
@@ -45,16 +52,36 @@ export async function onBuy(sku, quantity, gate) {
   if (state.orders === null) await ownOrders.load();
   const order = orderToPay(sku);
   if (order) return openOrder(order);
+  const options = { sku, quantity, obtainTicket, dropTicket, saveTicket, gate };
+  const buy = (signal, onStep) => client.buy(state.id, { ...options, onStep, signal });
+  await follow(buy, (error) => showRefusal(error, sku, gate));
+}
+
+/** Looks for the order of a ticket whose answer was lost when the page was left. Call when the page is shown. */
+export async function findLostOrder() {
+  const ticket = session.storedTicket(state.id);
+  if (!ticket?.unanswered) return;
+  const find = async (signal, onStep) => {
+    onStep({ step: "looking" });
+    const order = await client.findOrder(ticket, { signal }).catch(() => undefined);
+    if (order) return { kind: "accepted", order, ticket };
+    if (order === undefined) return { kind: "unknown" };
+    saveTicket({ ...ticket, unanswered: false });
+    return { kind: "refused" };
+  };
+  await follow(find, () => showNotice(null));
+}
+
+/** Runs an attempt by `run(signal, onStep)`, which resolves to its outcome, and shows that. */
+async function follow(run, onRefusal) {
   const thisAttempt = (attempt = new AbortController());
   const hadOrdered = ownOrders.hasOrdered();
   const onStep = (step) => {
     if (step.step === "sending") ownOrders.noteOrder();
     if (attempt === thisAttempt) showProgress(step);
   };
-  const dropTicket = () => session.removeTicket(state.id);
   try {
-    const { signal } = thisAttempt;
-    const outcome = await client.buy(state.id, { sku, quantity, obtainTicket, dropTicket, gate, onStep, signal });
+    const outcome = await run(thisAttempt.signal, onStep);
     // Also if the buyer has cancelled meanwhile: the ticket is used.
     if (outcome.kind === "accepted") {
       session.markTicketUsed(state.id, outcome.order.order_no, outcome.ticket.ticket);
@@ -63,7 +90,11 @@ export async function onBuy(sku, quantity, gate) {
     if (outcome.kind === "refused" && !hadOrdered) ownOrders.forgetOrder();
     if (attempt !== thisAttempt) return;
     if (outcome.kind === "accepted") return openOrder(outcome.order);
-    showFailure(outcome, sku, gate);
+    if (outcome.kind === "refused") onRefusal(outcome.error);
+    else {
+      showNotice({ tone: "calm", text: t("attempt.look"), link: ["/orders", t("nav.orders")] });
+      void ownOrders.load();
+    }
   } catch (error) {
     if (attempt === thisAttempt) showNotice({ tone: "bad", text: explain(error) });
   }
@@ -94,15 +125,6 @@ function openOrder({ order_no: orderNo }) {
   const address = ownOrders.orderAddress(orderNo);
   showNotice({ tone: "good", text: t("attempt.accepted"), link: [address, t("order.title")] });
   location.assign(address);
-}
-
-function showFailure(outcome, sku, gate) {
-  if (outcome.kind === "unknown") {
-    showNotice({ tone: "calm", text: t("attempt.look"), link: ["/orders", t("nav.orders")] });
-    void ownOrders.load();
-  } else {
-    showRefusal(outcome.error, sku, gate);
-  }
 }
 
 function showRefusal(error, sku, gate) {

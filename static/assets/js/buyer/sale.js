@@ -7,7 +7,7 @@ import { backoff, pauseWhileHidden, poll, randomUpTo } from "../shared/poll.js";
 import { explain, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
-import { cancelAttempt, isBuying, obtainTicket, onBuy } from "./buying.js";
+import { cancelAttempt, findLostOrder, isBuying, obtainTicket, onBuy } from "./buying.js";
 import { showNotice } from "./notice.js";
 import * as ownOrders from "./own-orders.js";
 import { isAllSoldOut, startsAt, state } from "./sale-state.js";
@@ -45,7 +45,10 @@ const activityPoller = poll(async () => {
     const shownVersion = state.activity?.version;
     state.activity = data;
     misses = 0;
-    if (!gate) startGateWatch();
+    if (!gate) {
+      startGateWatch();
+      void findLostOrder();
+    }
     if (data.version !== shownVersion) renderActivity((sku, quantity) => void onBuy(sku, quantity, gate));
     showSale(true);
     // Without stock (Redis is unavailable) the activity is shown, and an error of the gate stays visible.

@@ -8,10 +8,14 @@ import { solveHumanCheck } from "./human-check.js";
 /** A ticket that expires within this time is not used. In milliseconds. */
 const MIN_REMAINING = 15_000;
 
-/** The unused ticket stored in this tab, or null if there is none or it is about to expire. */
+/**
+ * The ticket stored in this tab, or null if there is none or it is about to expire. One that may have made an order is
+ * returned in any case: another one could make a second order.
+ */
 export function unusedTicket(activity) {
   const stored = session.storedTicket(activity);
-  return stored && !(clock.millisecondsUntil(stored.expires_at) < MIN_REMAINING) ? stored : null;
+  const isExpiring = () => clock.millisecondsUntil(stored.expires_at) < MIN_REMAINING;
+  return stored && (stored.unanswered || !isExpiring()) ? stored : null;
 }
 
 /**

@@ -1,9 +1,10 @@
 // Formats money, times and durations in the language of the page.
 
 import { formatMoney } from "../../client/index.js";
-import { language } from "./i18n.js";
+import { browserLocales, language } from "./i18n.js";
 
-const locale = language === "zh" ? "zh-CN" : navigator.language.startsWith("en") ? navigator.language : "en";
+/** The language tag by which numbers and times are formatted. */
+export const locale = language === "zh" ? "zh-CN" : (browserLocales.find((tag) => tag.startsWith("en")) ?? "en");
 
 /** Formats an amount in minor units: `1999, "EUR"` → `€19.99`. */
 export const money = (amount, currency) => formatMoney(amount, currency, locale);

@@ -5,6 +5,15 @@ import * as storage from "./storage.js";
 
 const stored = storage.device.getItem("stampede.language");
 
+/** The language tags that the browser prefers. A system's locale may be none that `Intl` knows, such as `en-US@posix`. */
+export const browserLocales = navigator.languages.filter((tag) => {
+  try {
+    return Intl.getCanonicalLocales(tag).length === 1;
+  } catch {
+    return false;
+  }
+});
+
 /** `en` or `zh`: the only one of the page, otherwise what the visitor chose, otherwise what the browser prefers. */
 export const language = document.documentElement.dataset.onlyLanguage ?? stored ??
   (navigator.language.startsWith("zh") ? "zh" : "en");

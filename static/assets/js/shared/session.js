@@ -120,7 +120,7 @@ function clearTab() {
 const ticketKey = (activity) => `stampede.ticket.${activity}`;
 const orderKey = (order) => `stampede.order.${order}`;
 
-/** The unused ticket for an activity: `{ticket, expires_at}` or null. */
+/** The ticket for an activity: `{ticket, order_no, expires_at, unanswered}` or null. It is unused, as far as is known. */
 export const storedTicket = (activity) => JSON.parse(tab.getItem(ticketKey(activity)) ?? "null");
 
 /** Stores an unused ticket. */

@@ -79,6 +79,7 @@ export const words = {
   "attempt.ticket": "Getting your ticket…",
   "attempt.gate": "Waiting for the gate…",
   "attempt.sending": "Sending your order…",
+  "attempt.looking": "Checking whether one of your tries went through…",
   "attempt.again": "Next try in {seconds} s, by itself.",
   "attempt.accepted": "You are in! Opening your order…",
   "attempt.look": "One of your tries may have gone through. Please look at your orders before you try again.",

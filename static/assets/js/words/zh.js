@@ -79,6 +79,7 @@ export const words = {
   "attempt.ticket": "正在领取资格券…",
   "attempt.gate": "等待开场…",
   "attempt.sending": "正在提交订单…",
+  "attempt.looking": "正在确认之前的提交是否成功…",
   "attempt.again": "{seconds} 秒后自动重试。",
   "attempt.accepted": "抢到了！正在打开订单…",
   "attempt.look": "之前的一次提交可能已成功，重试前请先查看我的订单。",

@@ -1,121 +1,168 @@
-//! Key-value stores in SQLite or Redis.
+//! Key-value store in a SQLite file, in the same table as Spin's.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+};
 
-use super::{MAX_RESULT_BYTES, key_value_redis::RedisStore, key_value_sqlite::SqliteStore, keys::Keys, too_large};
+use rusqlite::{Connection, OptionalExtension as _};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task,
+};
+
+use super::{
+    MAX_RESULT_BYTES, create_parent,
+    keys::{Keys, store_error},
+    too_large,
+};
 use crate::bindings::key_value::Error;
 
-/// A configured store.
+const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS spin_key_value (
+    store TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (store, key)
+)";
+
+/// A file, or memory, and the process's single connection to it.
 #[derive(Debug)]
-pub enum KeyValueStore {
-    /// In a SQLite file, or in memory.
-    Sqlite(SqliteStore),
-    /// On a Redis server.
-    Redis(Box<RedisStore>),
+pub struct SqliteStore {
+    path: Option<PathBuf>,
+    connection: OnceLock<Arc<Mutex<Connection>>>,
 }
 
-impl KeyValueStore {
-    /// Creates a store in a SQLite file, or in memory if there is no path.
-    ///
-    /// # Errors
-    /// If the file's directory cannot be created.
-    pub fn sqlite(path: Option<PathBuf>) -> anyhow::Result<Self> {
-        SqliteStore::new(path).map(Self::Sqlite)
-    }
-
-    /// Creates a store on a Redis server.
-    ///
-    /// # Errors
-    /// If the URL is malformed.
-    pub fn redis(url: &str) -> anyhow::Result<Self> {
-        RedisStore::new(url).map(|store| Self::Redis(Box::new(store)))
-    }
-
-    /// Opens the store. In a SQLite file, the entries of each label are separate.
-    ///
-    /// # Errors
-    /// If the file or the server cannot be reached.
-    pub async fn open(&self, label: &str) -> Result<OpenStore, Error> {
-        match self {
-            Self::Sqlite(store) => store.open(label).map(OpenStore::Sqlite),
-            Self::Redis(store) => store.open().await.map(OpenStore::Redis),
-        }
-    }
-}
-
-impl fmt::Display for KeyValueStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sqlite(store) => store.fmt(f),
-            Self::Redis(store) => store.fmt(f),
-        }
-    }
-}
-
-/// An open store.
+/// The entries of one label.
 #[derive(Clone)]
-pub enum OpenStore {
-    /// See [`KeyValueStore::Sqlite`].
-    Sqlite(super::key_value_sqlite::OpenSqlite),
-    /// See [`KeyValueStore::Redis`].
-    Redis(super::key_value_redis::OpenRedis),
+pub struct OpenSqlite {
+    label: Arc<str>,
+    connection: Arc<Mutex<Connection>>,
 }
 
-impl OpenStore {
-    /// Returns the value of a key.
-    ///
-    /// # Errors
-    /// If the store fails, or the value is larger than [`MAX_RESULT_BYTES`].
-    pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
-        let value = match self {
-            Self::Sqlite(store) => store.get(key)?,
-            Self::Redis(store) => store.get(key).await?,
+impl SqliteStore {
+    pub fn new(path: Option<PathBuf>) -> anyhow::Result<Self> {
+        if let Some(path) = &path {
+            create_parent(path)?;
+        }
+        Ok(Self { path, connection: OnceLock::new() })
+    }
+
+    pub fn open(&self, label: &str) -> Result<OpenSqlite, Error> {
+        let connection = task::block_in_place(|| match self.connection.get() {
+            Some(connection) => Ok(connection.clone()),
+            None => {
+                let connection = self.connect().map_err(store_error)?;
+                Ok(self.connection.get_or_init(|| Arc::new(Mutex::new(connection))).clone())
+            }
+        })?;
+        Ok(OpenSqlite { label: label.into(), connection })
+    }
+
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let connection = match &self.path {
+            Some(path) => Connection::open(path)?,
+            None => Connection::open_in_memory()?,
         };
-        let size = size_of::<Option<Vec<u8>>>() + value.as_ref().map_or(0, Vec::len);
-        if size > MAX_RESULT_BYTES {
-            return Err(Error::Other(too_large()));
-        }
-        Ok(value)
+        connection.execute(SCHEMA, [])?;
+        Ok(connection)
     }
+}
 
-    /// Sets a key.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn set(&self, key: &str, value: &[u8]) -> Result<(), Error> {
-        match self {
-            Self::Sqlite(store) => store.set(key, value),
-            Self::Redis(store) => store.set(key, value).await,
+impl fmt::Display for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "\"{}\"", path.display()),
+            None => f.write_str("a temporary in-memory store"),
         }
     }
+}
 
-    /// Removes a key.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn delete(&self, key: &str) -> Result<(), Error> {
-        match self {
-            Self::Sqlite(store) => store.delete(key),
-            Self::Redis(store) => store.delete(key).await,
-        }
+impl OpenSqlite {
+    pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("SELECT value FROM spin_key_value WHERE store = ?1 AND key = ?2")?
+                .query_row([&*self.label, key], |row| row.get(0))
+                .optional()
+        })
     }
 
-    /// Returns whether a key exists.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn exists(&self, key: &str) -> Result<bool, Error> {
-        match self {
-            Self::Sqlite(store) => Ok(store.get(key)?.is_some()),
-            Self::Redis(store) => store.exists(key).await,
-        }
+    pub fn set(&self, key: &str, value: &[u8]) -> Result<(), Error> {
+        self.run(|connection| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO spin_key_value (store, key, value) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (store, key) DO UPDATE SET value = ?3",
+                )?
+                .execute(rusqlite::params![&*self.label, key, value])
+                .map(drop)
+        })
     }
 
-    /// Streams the keys.
+    pub fn delete(&self, key: &str) -> Result<(), Error> {
+        self.run(|connection| {
+            connection
+                .prepare_cached("DELETE FROM spin_key_value WHERE store = ?1 AND key = ?2")?
+                .execute([&*self.label, key])
+                .map(drop)
+        })
+    }
+
     pub fn keys(&self) -> Keys {
-        match self {
-            Self::Sqlite(store) => store.keys(),
-            Self::Redis(store) => store.keys(),
+        let (keys_tx, keys) = mpsc::channel(4);
+        let (result_tx, result) = oneshot::channel();
+        let store = self.clone();
+        task::spawn_blocking(move || {
+            // Sending fails only if the guest has dropped the receiver.
+            let _ = result_tx.send(store.send_keys(&keys_tx));
+        });
+        Keys { keys, result }
+    }
+
+    fn send_keys(&self, keys: &mpsc::Sender<String>) -> Result<(), Error> {
+        let connection = self.lock();
+        let mut statement =
+            connection.prepare_cached("SELECT key FROM spin_key_value WHERE store = ?1").map_err(store_error)?;
+        let mut rows = statement.query([&*self.label]).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let key: String = row.get(0).map_err(store_error)?;
+            if key.len() > MAX_RESULT_BYTES {
+                return Err(Error::Other(too_large()));
+            }
+            keys.blocking_send(key).map_err(store_error)?;
         }
+        Ok(())
+    }
+
+    fn run<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        task::block_in_place(|| work(&self.lock())).map_err(store_error)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn labels_in_one_file_are_isolated() {
+        let store = SqliteStore::new(None).unwrap();
+        let (a, b) = (store.open("a").unwrap(), store.open("b").unwrap());
+        a.set("k", b"1").unwrap();
+        a.set("k", b"2").unwrap();
+        assert_eq!(a.get("k").unwrap().as_deref(), Some(&b"2"[..]));
+        assert_eq!(b.get("k").unwrap(), None);
+
+        let mut keys = a.keys();
+        assert_eq!(keys.keys.recv().await.as_deref(), Some("k"));
+        assert_eq!(keys.keys.recv().await, None);
+        keys.result.await.unwrap().unwrap();
+
+        a.delete("k").unwrap();
+        assert_eq!(a.get("k").unwrap(), None);
     }
 }

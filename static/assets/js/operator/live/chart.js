@@ -1,8 +1,7 @@
 // One chart with axes and a legend, drawn by uPlot in the colours of the page.
 
-import uPlot from "../../../vendor/uplot/uplot.js";
 import { el, setText, setVisible } from "../../shared/dom.js";
-import { clockTime, count, minuteTime } from "../../shared/format.js";
+import { clockTime, count, locale, minuteTime } from "../../shared/format.js";
 
 const HEIGHT = 200;
 /** The least that the time axis spans, in seconds. */
@@ -15,13 +14,39 @@ const STEPS = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((digit) => 
 /** The charts with this key show the same moment. */
 const SYNC_KEY = "live";
 
+let loading = null;
+
+/** Loads uPlot, once. A call after one that failed tries again. */
+export function loadUPlot() {
+  return (loading ??= appendScript().catch((error) => {
+    loading = null;
+    throw error;
+  }));
+}
+
+async function appendScript() {
+  const script = el("script", { src: new URL("../../../vendor/uplot/uplot.js", import.meta.url).href });
+  // While it is loaded, uPlot makes a number format of this language, which may be none that `Intl` knows.
+  Object.defineProperty(navigator, "language", { value: locale, configurable: true });
+  try {
+    await new Promise((resolve, reject) => {
+      script.addEventListener("load", resolve);
+      script.addEventListener("error", reject);
+      document.head.append(script);
+    });
+  } finally {
+    delete navigator.language;
+  }
+  return globalThis.uPlot;
+}
+
 /**
- * Creates an empty chart; `format(value)` writes a value into the legend.
+ * Creates an empty chart with uPlot; `format(value)` writes a value into the legend.
  *
  * `update(times, lines)` draws lines `{label, values, dashed}`: times are in seconds, values may be null or Infinity, and
  * a dashed line shows the one below it. A later update may add lines, not remove any. `remove()` ends the chart.
  */
-export function createChart({ id, title, format }) {
+export function createChart(uPlot, { id, title, format }) {
   const description = `${title}: a chart of the last ten minutes. The latest values are in its legend.`;
   const plot = el("div", { class: "plot", role: "img", "aria-label": description });
   const legend = el("ul", { class: "legend" });

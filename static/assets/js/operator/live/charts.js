@@ -1,7 +1,7 @@
 // The charts of a sale: orders per second, units, queue and refusals per second.
 
-import { byId } from "../../shared/dom.js";
-import { createChart } from "./chart.js";
+import { byId, el } from "../../shared/dom.js";
+import { createChart, loadUPlot } from "./chart.js";
 import { formatRate, formatUnits } from "./figures.js";
 
 /**
@@ -16,10 +16,35 @@ const CHARTS = [
 
 const REFUSALS = { id: "refusals", title: "Refusals per second", format: formatRate };
 
-/** Fills the charts anew. `update(samples)` draws the samples of the history; `remove()` ends the charts. */
+/**
+ * Fills the charts anew, as soon as uPlot is loaded. `update(samples)` draws the samples of the history; `remove()` ends
+ * the charts.
+ */
 export function makeCharts() {
-  const charts = CHARTS.map(createChart);
-  const refusals = createChart(REFUSALS);
+  let [charts, samples, isRemoved] = [null, null, false];
+  const start = (uPlot) => {
+    if (isRemoved) return;
+    charts = drawCharts(uPlot);
+    if (samples) charts.update(samples);
+  };
+  const explain = () => isRemoved || byId("charts").replaceChildren(el("p", { class: "trouble" }, "The charts did not load."));
+  loadUPlot().then(start, explain);
+  return {
+    update(newSamples) {
+      samples = newSamples;
+      charts?.update(samples);
+    },
+    remove() {
+      isRemoved = true;
+      charts?.remove();
+      byId("charts").replaceChildren();
+    },
+  };
+}
+
+function drawCharts(uPlot) {
+  const charts = CHARTS.map((chart) => createChart(uPlot, chart));
+  const refusals = createChart(uPlot, REFUSALS);
   /** The codes of refusals that have come since the charts were made, in this order. */
   const codes = new Set();
   byId("charts").replaceChildren(...[...charts, refusals].map(({ node }) => node));
@@ -38,7 +63,6 @@ export function makeCharts() {
 
   function remove() {
     for (const chart of [...charts, refusals]) chart.remove();
-    byId("charts").replaceChildren();
   }
 
   return { update, remove };
