@@ -1,18 +1,8 @@
-//! Command-line flags: the subset of Spin's flags that this host supports.
+//! Command-line flags: the subset of Spin's flags that the project uses.
 
-mod range;
-mod source;
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use std::{
-    net::{SocketAddr, ToSocketAddrs as _},
-    path::PathBuf,
-    time::Duration,
-};
-
-use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-
-pub use self::{range::Range, source::VariableSource};
 
 /// Runs a Spin application where the `spin` command is not installed.
 #[derive(Debug, Parser)]
@@ -32,7 +22,7 @@ pub enum Command {
 /// The flags of `up`.
 #[derive(Debug, Args)]
 pub struct Up {
-    /// The manifest, or the directory with a spin.toml in it
+    /// The manifest
     #[arg(short, long = "from", alias = "file", default_value = "spin.toml")]
     pub from: PathBuf,
 
@@ -41,54 +31,22 @@ pub struct Up {
     pub components: Vec<String>,
 
     /// A variable of the application; may be repeated, the last one wins
-    #[arg(long, value_name = "KEY=VALUE | KEY=@FILE | @FILE.json | @FILE.toml")]
-    pub variable: Vec<VariableSource>,
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
+    pub variable: Vec<(String, String)>,
 
-    /// An environment variable for every component; may be repeated
-    #[arg(short, long, value_name = "KEY=VALUE", value_parser = parse_key_value)]
-    pub env: Vec<(String, String)>,
-
-    /// Configuration of stores and variable providers
-    #[arg(long, env = "RUNTIME_CONFIG_FILE")]
+    /// Where stores are kept, and limits of connections
+    #[arg(long)]
     pub runtime_config_file: Option<PathBuf>,
 
-    /// Where the default stores and the logs are kept (default: .spin beside the manifest; empty: nowhere)
+    /// Where the default stores and the logs are kept (default: .spin beside the manifest)
     #[arg(long)]
     pub state_dir: Option<PathBuf>,
-
-    /// Where the output of components is logged (default: logs in the state directory; empty: nowhere)
-    #[arg(short = 'L', long, env = "SPIN_LOG_DIR")]
-    pub log_dir: Option<PathBuf>,
-
-    /// Do not show the output of components
-    #[arg(short, long)]
-    pub quiet: bool,
-
-    /// A key and its value for the default key-value store; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_key_value)]
-    pub key_value: Vec<(String, String)>,
-
-    /// Statements for the default database, or @FILE with statements; may be repeated
-    #[arg(long, value_name = "STATEMENTS | @FILE")]
-    pub sqlite: Vec<String>,
-
-    /// The most memory an instance may have, in bytes
-    #[arg(long, env = "SPIN_MAX_INSTANCE_MEMORY")]
-    pub max_instance_memory: Option<usize>,
-
-    /// Compile the components anew instead of using the cache
-    #[arg(long)]
-    pub disable_cache: bool,
-
-    /// Allocate instances one by one instead of from a pool
-    #[arg(long)]
-    pub disable_pooling: bool,
 
     #[command(flatten)]
     pub http: HttpArgs,
 
     /// The one trigger type that this process runs; without it, there is a process for each
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, requires = "working_dir")]
     pub trigger: Option<TriggerType>,
 
     /// The directory that the parent process prepared
@@ -101,28 +59,20 @@ pub struct Up {
 #[command(next_help_heading = "HTTP")]
 pub struct HttpArgs {
     /// The address to listen on; with port 0 the system chooses the port
-    #[arg(long, env = "SPIN_HTTP_LISTEN_ADDR", default_value = "127.0.0.1:3000", value_parser = resolve_address)]
+    #[arg(long, default_value = "127.0.0.1:3000")]
     pub listen: SocketAddr,
 
-    /// Take the next free port if the port is in use
-    #[arg(long)]
-    pub find_free_port: bool,
-
-    /// How many requests an instance serves: a number, or a range such as 1..8
+    /// How many requests an instance serves
     #[arg(long, default_value = "128")]
-    pub max_instance_reuse_count: Range<usize>,
+    pub max_instance_reuse_count: usize,
 
-    /// How many requests an instance serves at once: a number, or a range
+    /// How many requests an instance serves at once
     #[arg(long, default_value = "16")]
-    pub max_instance_concurrent_reuse_count: Range<usize>,
+    pub max_instance_concurrent_reuse_count: usize,
 
-    /// How long a response may take (s, ms, us, ns): a time, or a range
-    #[arg(long)]
-    pub request_timeout: Option<Range<Duration>>,
-
-    /// How long an idle instance is kept (s, ms, us, ns): a time, or a range
-    #[arg(long, default_value = "1s")]
-    pub idle_instance_timeout: Range<Duration>,
+    /// How long an idle instance is kept, in s or ms
+    #[arg(long, default_value = "1s", value_parser = parse_duration)]
+    pub idle_instance_timeout: Duration,
 }
 
 /// A type of trigger.
@@ -132,37 +82,58 @@ pub enum TriggerType {
     Redis,
 }
 
-fn parse_key_value(text: &str) -> Result<(String, String), String> {
+fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
-        None => Err("write it as key=value".into()),
+        Some((key, value)) if !key.starts_with('@') && !value.starts_with('@') => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => Err("write it as key=value; variables from files need Spin".into()),
     }
 }
 
-/// Resolves an address. If the name has several addresses, 127.0.0.1 is preferred, as in Spin.
-fn resolve_address(text: &str) -> anyhow::Result<SocketAddr> {
-    let addresses: Vec<SocketAddr> = text.to_socket_addrs()?.collect();
-    let localhost = std::net::Ipv4Addr::LOCALHOST;
-    let preferred = addresses.iter().find(|address| address.ip() == localhost);
-    preferred.or(addresses.first()).copied().context("the address cannot be resolved")
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let (number, unit): (_, fn(u64) -> Duration) = match text.strip_suffix("ms") {
+        Some(number) => (number, Duration::from_millis),
+        None => (text.strip_suffix('s').unwrap_or(text), Duration::from_secs),
+    };
+    number.parse().map(unit).map_err(|error| format!("expected an integer with `s` or `ms`; got {text:?}; {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn defaults_match_spin() {
-        let Command::Up(up) = Cli::parse_from(["local-host", "up"]).command;
-        assert_eq!(up.http.listen, "127.0.0.1:3000".parse().unwrap());
-        assert_eq!(up.http.max_instance_reuse_count, Range::Fixed(128));
-        assert_eq!(up.http.max_instance_concurrent_reuse_count, Range::Fixed(16));
-        assert_eq!(up.http.idle_instance_timeout, Range::Fixed(Duration::from_secs(1)));
-        assert_eq!(up.http.request_timeout, None);
+    fn parse(flags: &[&str]) -> Result<Up, clap::Error> {
+        let Command::Up(up) = Cli::try_parse_from([&["local-host", "up"], flags].concat())?.command;
+        Ok(*up)
     }
 
     #[test]
-    fn localhost_means_ipv4() {
-        assert_eq!(resolve_address("localhost:1").unwrap(), "127.0.0.1:1".parse().unwrap());
+    fn defaults_match_spin() {
+        let http = parse(&[]).unwrap().http;
+        assert_eq!(http.listen, "127.0.0.1:3000".parse().unwrap());
+        assert_eq!(http.max_instance_reuse_count, 128);
+        assert_eq!(http.max_instance_concurrent_reuse_count, 16);
+        assert_eq!(http.idle_instance_timeout, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn what_only_spin_understands_is_refused() {
+        let flags = ["--variable=a=b=c", "--idle-instance-timeout=5ms"];
+        let up = parse(&flags).unwrap();
+        assert_eq!(up.variable, [("a".to_owned(), "b=c".to_owned())]);
+        assert_eq!(up.http.idle_instance_timeout, Duration::from_millis(5));
+        for bad in [
+            "--variable=a",
+            "--variable=@a.json",
+            "--variable=a=@file",
+            "--max-instance-reuse-count=1..8",
+            "--idle-instance-timeout=1..8s",
+            "--idle-instance-timeout=5us",
+            "--quiet",
+            "--env=a=b",
+        ] {
+            assert!(parse(&[bad]).is_err(), "{bad} was accepted");
+        }
     }
 }

@@ -11,24 +11,25 @@ use wasmtime::{
     Engine, Store,
     component::{Component, InstancePre, Linker, ResourceTable},
 };
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, sockets::SocketAddrUse};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder};
 use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::{
     connection_limit::ConnectionLimit,
     hosts::{
-        http::{Clients, InboundHttp, Loopback, Origin, OutboundHttp, tls_config},
-        key_value::{GrantedStores, KeyValueHost},
+        http::{Clients, InboundHttp, Loopback, OutboundHttp, tls_config},
+        key_value::KeyValueHost,
         postgres::{PostgresHost, PostgresPools},
         redis::RedisHost,
-        sqlite::{GrantedDatabases, SqliteHost},
+        sqlite::SqliteHost,
         variables::VariablesHost,
     },
     manifest::{self, App},
     outbound::AllowedHosts,
     runtime_config::RuntimeConfig,
-    state::{CpuTime, MemoryLimit, State},
+    state::{CpuTime, State},
     stdio::ComponentLogs,
+    stores::{Database, KeyValueStore},
     variables::Variables,
 };
 
@@ -38,10 +39,8 @@ pub struct Shared {
     pub variables: Arc<Variables>,
     /// Where the components' output is written.
     pub logs: ComponentLogs,
-    /// The configured key-value stores and databases.
+    /// The default stores, and the limits of connections.
     pub config: RuntimeConfig,
-    /// The memory limit of an instance, in bytes.
-    pub max_memory: Option<usize>,
     /// A directory with one subdirectory of files for each component that has files.
     pub assets: PathBuf,
     /// The HTTP server of this process, if it has one, for requests from component to component.
@@ -52,11 +51,10 @@ pub struct Shared {
 pub struct LoadedComponent {
     id: Arc<str>,
     pre: InstancePre<State>,
-    environment: Vec<(String, String)>,
     files: Option<PathBuf>,
     allowed: Arc<AllowedHosts>,
-    key_value: GrantedStores,
-    sqlite: GrantedDatabases,
+    key_value: Option<Arc<KeyValueStore>>,
+    sqlite: Option<Arc<Database>>,
     postgres: Arc<PostgresPools>,
     postgres_connections: ConnectionLimit,
     redis_connections: ConnectionLimit,
@@ -64,7 +62,6 @@ pub struct LoadedComponent {
     variables: Arc<Variables>,
     logs: ComponentLogs,
     loopback: Arc<Loopback>,
-    max_memory: Option<usize>,
 }
 
 /// Compiles the components with these ids.
@@ -77,15 +74,15 @@ pub fn load<'a>(
     linker: &Linker<State>,
     shared: &Shared,
 ) -> anyhow::Result<HashMap<String, Arc<LoadedComponent>>> {
-    let tls = tls_config(Vec::new())?;
+    let tls = tls_config()?;
     let clients = Clients::new(tls.clone());
     ids.into_iter()
         .map(|id| {
             let section = app.components.get(id).context("the component is not there")?;
-            let pre = compile(linker.engine(), linker, &section.source)
+            let pre = compile(linker.engine(), linker, &app.root.join(&section.source))
                 .with_context(|| format!("cannot load the component {id:?}"))?;
             let pools = Arc::new(PostgresPools::new(tls.clone()));
-            let component = LoadedComponent::new(id, section, app, pre, pools, &clients, shared);
+            let component = LoadedComponent::new(id, section, pre, pools, &clients, shared);
             Ok((id.to_owned(), Arc::new(component)))
         })
         .collect()
@@ -107,22 +104,18 @@ impl LoadedComponent {
     fn new(
         id: &str,
         section: &manifest::Component,
-        app: &App,
         pre: InstancePre<State>,
         postgres: Arc<PostgresPools>,
         clients: &Clients,
         shared: &Shared,
     ) -> Self {
-        let ids = app.components.keys().cloned().collect();
-        let variables = shared.variables.clone();
         Self {
             id: id.into(),
             pre,
-            environment: section.environment.clone().into_iter().collect(),
             files: (!section.files.is_empty()).then(|| shared.assets.join(id)),
-            allowed: Arc::new(AllowedHosts::new(&section.allowed_outbound_hosts, ids, variables)),
-            key_value: Arc::new(select_granted(&section.key_value_stores, &shared.config.key_value)),
-            sqlite: Arc::new(select_granted(&section.sqlite_databases, &shared.config.sqlite)),
+            allowed: Arc::new(AllowedHosts::new(&section.allowed_outbound_hosts, shared.variables.clone())),
+            key_value: (!section.key_value_stores.is_empty()).then(|| shared.config.key_value.clone()),
+            sqlite: (!section.sqlite_databases.is_empty()).then(|| shared.config.sqlite.clone()),
             postgres,
             postgres_connections: shared.config.postgres_connections.clone(),
             redis_connections: shared.config.redis_connections.clone(),
@@ -130,7 +123,6 @@ impl LoadedComponent {
             variables: shared.variables.clone(),
             logs: shared.logs.clone(),
             loopback: shared.loopback.clone(),
-            max_memory: shared.max_memory,
         }
     }
 
@@ -144,11 +136,11 @@ impl LoadedComponent {
         &self.pre
     }
 
-    /// Creates the store for a new instance. `origin` is this process's server, for requests to `self`.
+    /// Creates the store for a new instance.
     ///
     /// # Errors
     /// If the directory of its files or a log file cannot be opened.
-    pub fn store(&self, origin: Option<Origin>) -> anyhow::Result<Store<State>> {
+    pub fn store(&self) -> anyhow::Result<Store<State>> {
         let state = State {
             table: ResourceTable::new(),
             wasi: self.wasi()?,
@@ -157,7 +149,6 @@ impl LoadedComponent {
                 allowed: self.allowed.clone(),
                 clients: self.clients.clone(),
                 loopback: self.loopback.clone(),
-                origin,
             },
             inbound_http: InboundHttp,
             key_value: KeyValueHost::new(self.key_value.clone()),
@@ -165,11 +156,9 @@ impl LoadedComponent {
             redis: RedisHost::new(self.allowed.clone(), self.redis_connections.clone()),
             sqlite: SqliteHost::new(self.sqlite.clone()),
             variables: VariablesHost { component: self.id.clone(), variables: self.variables.clone() },
-            memory: MemoryLimit(self.max_memory),
             cpu: CpuTime::default(),
         };
         let mut store = Store::new(self.pre.engine(), state);
-        store.limiter(|state| &mut state.memory);
         store.call_hook(|mut store, hook| {
             store.data_mut().cpu.record(hook);
             Ok(())
@@ -184,26 +173,8 @@ impl LoadedComponent {
         if let Some(files) = &self.files {
             wasi.preopened_dir(files, "/", FsPerms::ReadOnly)?;
         }
-        for (name, value) in &self.environment {
-            wasi.env(name, value);
-        }
         wasi.stdout(self.logs.stream(&self.id, "stdout")?);
         wasi.stderr(self.logs.stream(&self.id, "stderr")?);
-        let allowed = self.allowed.clone();
-        wasi.socket_addr_check(move |address, purpose| {
-            let allows = |scheme| allowed.allows_url(&address.to_string(), scheme).unwrap_or(false);
-            Box::pin(std::future::ready(match purpose {
-                // Outgoing connections and datagrams bind an unspecified address; components never listen.
-                SocketAddrUse::TcpBind | SocketAddrUse::UdpBind => address.ip().is_unspecified() && address.port() == 0,
-                SocketAddrUse::TcpListen | SocketAddrUse::TcpAccept => false,
-                SocketAddrUse::TcpConnect => allows("tcp"),
-                SocketAddrUse::UdpSend | SocketAddrUse::UdpReceive => allows("udp"),
-            }))
-        });
         Ok(wasi.build())
     }
-}
-
-fn select_granted<T>(labels: &[String], stores: &HashMap<String, Arc<T>>) -> HashMap<String, Arc<T>> {
-    labels.iter().filter_map(|label| Some((label.clone(), stores.get(label)?.clone()))).collect()
 }

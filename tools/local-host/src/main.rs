@@ -1,7 +1,7 @@
 //! `local-host`: runs a Spin application where the `spin` command is not installed.
 //!
-//! It reads the same `spin.toml`, runs the same components and takes the same flags as Spin 4.1.
-//! Behaviour that an application can observe is the same as Spin's. Unsupported settings are errors.
+//! It runs the same `spin.toml` and the same components as Spin 4.1, and has what this project uses of Spin: behaviour that
+//! the application can observe is the same, and anything else is an error.
 
 mod assets;
 mod bindings;
@@ -37,9 +37,9 @@ async fn main() -> ExitCode {
     logging::init();
     // An error means that a provider is already installed. Only one is compiled in, so it is this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let result = match up.trigger {
-        None => supervise::run(&up).await,
-        Some(kind) => trigger::run(&up, kind).await.map(|()| ExitCode::SUCCESS),
+    let result = match (up.trigger, &up.working_dir) {
+        (Some(kind), Some(assets)) => trigger::run(&up, kind, assets).await.map(|()| ExitCode::SUCCESS),
+        _ => supervise::run(&up).await,
     };
     result.unwrap_or_else(|error| {
         eprintln!("Error: {error}");

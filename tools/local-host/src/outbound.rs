@@ -5,7 +5,7 @@ mod url;
 
 use std::sync::{Arc, OnceLock};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 
 use self::{pattern::HostPattern, url::OutboundUrl};
 use crate::variables::{Template, Variables};
@@ -14,7 +14,6 @@ use crate::variables::{Template, Variables};
 #[derive(Debug)]
 pub struct AllowedHosts {
     entries: Vec<String>,
-    component_ids: Vec<String>,
     variables: Arc<Variables>,
     /// Resolved on first use, which also reports errors in templates, as in Spin.
     resolved: OnceLock<Result<Vec<HostPattern>, String>>,
@@ -22,8 +21,8 @@ pub struct AllowedHosts {
 
 impl AllowedHosts {
     /// Creates an allow-list from the manifest's entries, which may contain templates.
-    pub fn new(entries: &[String], component_ids: Vec<String>, variables: Arc<Variables>) -> Self {
-        Self { entries: entries.to_owned(), component_ids, variables, resolved: OnceLock::new() }
+    pub fn new(entries: &[String], variables: Arc<Variables>) -> Self {
+        Self { entries: entries.to_owned(), variables, resolved: OnceLock::new() }
     }
 
     /// Checks entries before the variables have values.
@@ -31,14 +30,6 @@ impl AllowedHosts {
     /// # Errors
     /// If an entry is malformed, or is malformed once the variables' defaults are inserted.
     pub fn validate(entries: &[String], variables: &Variables) -> anyhow::Result<()> {
-        if let [only] = entries
-            && only == "insecure:allow-all"
-        {
-            bail!(
-                "'insecure:allow-all' is not allowed - use '*://*:*' instead if you really want to \
-                 allow all outbound traffic"
-            );
-        }
         for entry in entries {
             let template = Template::parse(entry)?;
             if template.is_literal() {
@@ -74,18 +65,6 @@ impl AllowedHosts {
         Ok(allowed)
     }
 
-    /// Returns whether requests to the application itself are allowed with one of these schemes.
-    ///
-    /// # Errors
-    /// If the allow-list cannot be resolved.
-    pub fn allows_self(&self, schemes: &[&str]) -> anyhow::Result<bool> {
-        let allowed = self.patterns()?.iter().any(|pattern| pattern.allows_self(schemes));
-        if !allowed {
-            report_refusal(schemes.first().unwrap_or(&""), "self");
-        }
-        Ok(allowed)
-    }
-
     fn patterns(&self) -> anyhow::Result<&[HostPattern]> {
         self.resolved
             .get_or_init(|| {
@@ -108,7 +87,7 @@ impl AllowedHosts {
                 parse_or_skip(&self.variables.render(&template)?)?
             };
             if let Some(pattern) = pattern {
-                patterns.extend(pattern.expand_chaining(&self.component_ids));
+                patterns.push(pattern);
             }
         }
         Ok(patterns)
@@ -142,7 +121,7 @@ mod tests {
             Variables::new([("host".to_owned(), None), ("empty".to_owned(), Some(String::new()))].into()).unwrap();
         variables.add_provider(Provider::fixed([("host", host)]));
         let entries: Vec<String> = entries.iter().map(|&entry| entry.to_owned()).collect();
-        AllowedHosts::new(&entries, vec!["cart".into(), "shop".into()], Arc::new(variables))
+        AllowedHosts::new(&entries, Arc::new(variables))
     }
 
     #[test]
@@ -170,24 +149,11 @@ mod tests {
     }
 
     #[test]
-    fn chaining_wildcards_match_only_the_applications_components() {
-        let list = allowed(&["http://*.spin.internal"], "h");
-        assert!(list.allows_url("http://cart.spin.internal/a", "https").unwrap());
-        assert!(!list.allows_url("http://nope.spin.internal/a", "https").unwrap());
-    }
-
-    #[test]
-    fn self_requests_need_their_own_grant() {
-        assert!(allowed(&["http://self"], "h").allows_self(&["http", "https"]).unwrap());
-        assert!(!allowed(&["http://a.example"], "h").allows_self(&["http", "https"]).unwrap());
-    }
-
-    #[test]
     fn malformed_entries_fail_validation() {
         let variables = Variables::new([("host".to_owned(), Some("a/b".to_owned()))].into()).unwrap();
         for bad in ["http://a.example/path", "a.example", "*", "http://{{ host }}", "insecure:allow-all"] {
             assert!(AllowedHosts::validate(&[bad.to_owned()], &variables).is_err(), "{bad} passed");
         }
-        AllowedHosts::validate(&["http://a.example:*".to_owned()], &variables).unwrap();
+        AllowedHosts::validate(&["http://*.a.example".to_owned()], &variables).unwrap();
     }
 }

@@ -60,10 +60,9 @@ fn listeners(
     let mut servers: HashMap<String, HashMap<String, Subscribers>> = HashMap::new();
     for trigger in &app.redis {
         let location = || format!("in the Redis trigger of {:?}", trigger.component);
-        let address = trigger.address.as_ref().unwrap_or(&app.redis_address);
         let subscriber = subscribers.get(trigger.component.as_str()).with_context(location)?;
         servers
-            .entry(resolve(address).with_context(location)?)
+            .entry(resolve(&app.redis_address).with_context(location)?)
             .or_default()
             .entry(resolve(&trigger.channel).with_context(location)?)
             .or_default()
@@ -72,10 +71,8 @@ fn listeners(
     servers
         .into_iter()
         .map(|(address, channels)| {
-            let client = Client::open(address).context(
-                "the address of a Redis trigger is no Redis URL (redis://host:port); set `address` in \
-                 [application.trigger.redis] or in [[trigger.redis]]",
-            )?;
+            let client = Client::open(address)
+                .context("`address` in [application.trigger.redis] is no Redis URL (redis://host:port)")?;
             Ok(Listener { client, channels })
         })
         .collect()
@@ -135,7 +132,7 @@ impl Subscriber {
     }
 
     async fn handle(&self, payload: Vec<u8>) -> anyhow::Result<()> {
-        let mut store = self.component.store(None)?;
+        let mut store = self.component.store()?;
         let instance = self.component.pre().instantiate_async(&mut store).await?;
         let guest = self.guest.load(&mut store, &instance)?;
         let handled =

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use wasmtime::{
-    CallHook, Engine, ResourceLimiter,
+    CallHook, Engine,
     component::{Linker, ResourceTable},
 };
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
@@ -43,8 +43,6 @@ pub struct State {
     pub sqlite: SqliteHost,
     /// `spin:variables`.
     pub variables: VariablesHost,
-    /// The memory limit of the instance.
-    pub memory: MemoryLimit,
     /// The time that guest code has run in the instance.
     pub cpu: CpuTime,
 }
@@ -84,24 +82,6 @@ pub fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     bindings::sqlite::add_to_linker::<_, SqliteData>(&mut linker, |s| &mut s.sqlite)?;
     bindings::variables::add_to_linker::<_, VariablesData>(&mut linker, |s| &mut s.variables)?;
     Ok(linker)
-}
-
-/// Refuses to grow memory beyond a limit in bytes, if one is set.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct MemoryLimit(pub Option<usize>);
-
-impl ResourceLimiter for MemoryLimit {
-    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let allowed = self.0.is_none_or(|limit| desired <= limit);
-        if !allowed {
-            tracing::warn!(desired, limit = self.0, "instance memory limit exceeded");
-        }
-        Ok(allowed)
-    }
-
-    fn table_growing(&mut self, _: usize, _: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(true)
-    }
 }
 
 /// The time that guest code has run in an instance.

@@ -23,8 +23,6 @@ use wasmtime_wasi::{
 pub struct ComponentLogs {
     /// The directory of the log files, or `None` if there are none.
     pub directory: Option<PathBuf>,
-    /// Whether the output is left out on stderr (`--quiet`). Has an effect only if there is a directory.
-    pub quiet: bool,
 }
 
 impl ComponentLogs {
@@ -49,9 +47,7 @@ impl ComponentLogs {
             Some(directory) => Some(open(&directory.join(format!("{component}_{name}.txt")))?),
             None => None,
         };
-        // Without a file, `--quiet` would discard the output.
-        let show = !self.quiet || file.is_none();
-        Ok(ComponentOutput { file: Arc::new(Mutex::new(file)), show })
+        Ok(ComponentOutput { file: Arc::new(Mutex::new(file)) })
     }
 }
 
@@ -67,7 +63,6 @@ fn open(path: &Path) -> anyhow::Result<File> {
 #[derive(Debug, Clone)]
 pub struct ComponentOutput {
     file: Arc<Mutex<Option<File>>>,
-    show: bool,
 }
 
 impl ComponentOutput {
@@ -76,10 +71,7 @@ impl ComponentOutput {
         if let Some(file) = file.as_mut() {
             file.write_all(bytes)?;
         }
-        if self.show {
-            io::stderr().write_all(bytes)?;
-        }
-        Ok(())
+        io::stderr().write_all(bytes)
     }
 }
 
@@ -139,7 +131,7 @@ mod tests {
     #[test]
     fn output_is_appended_to_the_components_file() {
         let directory = tempfile::tempdir().unwrap();
-        let logs = ComponentLogs { directory: Some(directory.path().to_owned()), quiet: true };
+        let logs = ComponentLogs { directory: Some(directory.path().to_owned()) };
         for line in ["one\n", "two\n"] {
             logs.stream("reserve", "stdout").unwrap().write(line.as_bytes()).unwrap();
         }

@@ -2,9 +2,6 @@
 
 mod database;
 mod key_value;
-mod key_value_redis;
-mod key_value_sqlite;
-mod keys;
 
 use std::path::Path;
 
@@ -12,12 +9,14 @@ use anyhow::Context as _;
 
 pub use self::{
     database::{Connection, Database, Rows},
-    key_value::{KeyValueStore, OpenStore},
-    keys::Keys,
+    key_value::{KeyValueStore, Keys},
 };
 
 /// The largest result that is returned to a guest, or row of a streamed result, in bytes.
 pub const MAX_RESULT_BYTES: usize = 128 << 20;
+
+/// The label of the only store of each kind.
+pub const DEFAULT: &str = "default";
 
 fn create_parent(path: &Path) -> anyhow::Result<()> {
     if let Some(parent) = path.parent() {

@@ -41,11 +41,6 @@ impl<T> Table<T> {
         self.entries.get(&resource.rep())
     }
 
-    /// Returns the resource of a handle mutably.
-    pub fn get_mut<R: 'static>(&mut self, resource: &Resource<R>) -> Option<&mut T> {
-        self.entries.get_mut(&resource.rep())
-    }
-
     /// Removes and returns a resource.
     pub fn remove<R: 'static>(&mut self, resource: &Resource<R>) -> Option<T> {
         self.entries.remove(&resource.rep())

@@ -1,58 +1,39 @@
 //! Loads the application and runs the triggers of one type.
 
-use std::{collections::HashMap, io::ErrorKind, net::SocketAddr, path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use tokio::net::TcpListener;
 
 use crate::{
     assets,
-    cli::{HttpArgs, TriggerType, Up, VariableSource},
+    cli::{HttpArgs, TriggerType, Up},
     component::{self, LoadedComponent, Shared},
-    engine::{self, EngineOptions},
+    engine,
     hosts::http::Loopback,
     http::{ReuseOptions, Server},
     manifest::App,
     redis_trigger,
-    runtime_config::{Directories, RuntimeConfig},
+    runtime_config::RuntimeConfig,
     shutdown, state,
     stdio::ComponentLogs,
-    variables::{Provider, Variables},
+    variables::{Dotenv, Provider, Variables},
 };
 
-/// How many ports `--find-free-port` tries.
-const MAX_PORTS: u16 = 10;
-
-/// Runs the triggers of one type until a shutdown is requested.
+/// Runs the triggers of one type until a shutdown is requested. `assets` has the components' files.
 ///
 /// # Errors
 /// If the application cannot be started, or a trigger fails.
-pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
+pub async fn run(up: &Up, kind: TriggerType, assets: &Path) -> anyhow::Result<()> {
     let Prepared { app, config, variables } = prepare(up)?;
-    let logs = ComponentLogs { directory: config.log_dir.clone(), quiet: up.quiet };
+    let logs = ComponentLogs { directory: config.log_dir.clone() };
     logs.create_directory()?;
-    prepare_stores(up, &app, &config).await?;
+    report_stores(&app, &config);
 
-    // Without a parent process, which would have copied them, this process copies the components' files.
-    let own_assets = match &up.working_dir {
-        Some(_) => None,
-        None => Some(prepare_assets(&app)?),
-    };
-    let assets = match (&up.working_dir, &own_assets) {
-        (Some(prepared), _) => prepared.clone(),
-        (None, Some(own)) => own.path().to_owned(),
-        (None, None) => bail!("there is no working directory"),
-    };
-    let shared = Shared {
-        variables: variables.clone(),
-        logs,
-        max_memory: up.max_instance_memory.or(config.max_instance_memory),
-        config,
-        assets,
-        loopback: Arc::new(Loopback::default()),
-    };
-    let options = EngineOptions { disable_cache: up.disable_cache, disable_pooling: up.disable_pooling };
-    let linker = state::linker(&engine::build(options)?)?;
+    let loopback = Arc::new(Loopback::default());
+    let shared =
+        Shared { variables: variables.clone(), logs, config, assets: assets.to_owned(), loopback: loopback.clone() };
+    let linker = state::linker(&engine::build()?)?;
     let ids = match kind {
         TriggerType::Http => app.http_components(),
         TriggerType::Redis => app.redis_components(),
@@ -62,11 +43,11 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
     tokio::select! {
         result = async {
             match kind {
-                TriggerType::Http => serve(&app, &up.http, components, &shared.loopback).await,
+                TriggerType::Http => serve(&app, &up.http, components, &loopback).await,
                 TriggerType::Redis => redis_trigger::run(&app, &variables, &components).await,
             }
         } => result,
-        () = shutdown::requested(up.working_dir.is_some()) => Ok(()),
+        () = shutdown::requested(true) => Ok(()),
     }
 }
 
@@ -74,7 +55,7 @@ pub async fn run(up: &Up, kind: TriggerType) -> anyhow::Result<()> {
 pub struct Prepared {
     /// The manifest.
     pub app: App,
-    /// The runtime config with its stores. Its providers have been moved to `variables`.
+    /// The runtime config with its stores.
     pub config: RuntimeConfig,
     /// The variables. Every required one has a value.
     pub variables: Arc<Variables>,
@@ -89,19 +70,11 @@ pub fn prepare(up: &Up) -> anyhow::Result<Prepared> {
     if !up.components.is_empty() {
         app.retain(&up.components)?;
     }
-    for component in app.components.values_mut() {
-        component.environment.extend(up.env.iter().cloned());
-    }
-    let directories = Directories { state: up.state_dir.clone(), log: up.log_dir.clone() };
-    let mut config = RuntimeConfig::load(up.runtime_config_file.as_deref(), &app.root, &directories)?;
-    for (id, component) in &app.components {
-        config.ensure_stores(id, &component.key_value_stores, &component.sqlite_databases)?;
-    }
+    let state_dir = up.state_dir.clone().unwrap_or_else(|| app.root.join(".spin"));
+    let config = RuntimeConfig::load(up.runtime_config_file.as_deref(), &state_dir)?;
     let mut variables = app.variables()?;
-    variables.add_provider(Provider::Static(VariableSource::read_all(&up.variable)?));
-    for provider in config.providers.drain(..) {
-        variables.add_provider(provider);
-    }
+    variables.add_provider(Provider::Static(up.variable.iter().cloned().collect()));
+    variables.add_provider(Provider::Env(Dotenv::new(".env")));
     variables.ensure_required()?;
     Ok(Prepared { app, config, variables: Arc::new(variables) })
 }
@@ -116,33 +89,14 @@ pub fn prepare_assets(app: &App) -> anyhow::Result<tempfile::TempDir> {
     Ok(directory)
 }
 
-/// Applies `--sqlite` and `--key-value` to the default stores, and prints where the default stores are.
-async fn prepare_stores(up: &Up, app: &App, config: &RuntimeConfig) -> anyhow::Result<()> {
-    let uses_default = |labels: fn(&crate::manifest::Component) -> &Vec<String>| {
-        app.components.values().any(|component| labels(component).iter().any(|label| label == "default"))
-    };
-    let database = config.sqlite.get("default").context("there is no default database")?;
-    for statements in &up.sqlite {
-        let statements = match statements.strip_prefix('@') {
-            Some(path) => std::fs::read_to_string(Path::new(path))
-                .with_context(|| format!("cannot read the statements in {path}"))?,
-            None => statements.clone(),
-        };
-        let connection = database.connect();
-        tokio::task::block_in_place(|| connection.execute_batch(&statements))
-            .with_context(|| format!("failed to execute: {statements}"))?;
+/// Prints where the default stores are.
+fn report_stores(app: &App, config: &RuntimeConfig) {
+    if app.components.values().any(|component| !component.sqlite_databases.is_empty()) {
+        eprintln!("Storing default SQLite data to {}.", config.sqlite);
     }
-    let store = config.key_value.get("default").context("there is no default store")?;
-    for (key, value) in &up.key_value {
-        store.open("default").await?.set(key, value.as_bytes()).await?;
+    if app.components.values().any(|component| !component.key_value_stores.is_empty()) {
+        eprintln!("Storing default key-value data to {}.", config.key_value);
     }
-    if uses_default(|component| &component.sqlite_databases) {
-        eprintln!("Storing default SQLite data to {database}.");
-    }
-    if uses_default(|component| &component.key_value_stores) {
-        eprintln!("Storing default key-value data to {store}.");
-    }
-    Ok(())
 }
 
 async fn serve(
@@ -151,32 +105,13 @@ async fn serve(
     components: HashMap<String, Arc<LoadedComponent>>,
     loopback: &Loopback,
 ) -> anyhow::Result<()> {
-    let listener = listen(args.listen, args.find_free_port).await?;
+    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let reuse = ReuseOptions {
         max_requests: args.max_instance_reuse_count,
         max_concurrent: args.max_instance_concurrent_reuse_count,
-        request_timeout: args.request_timeout,
         idle_timeout: args.idle_instance_timeout,
     };
-    let server = Arc::new(Server::new(app, components, reuse, listener.local_addr()?)?);
+    let server = Arc::new(Server::new(app, components, reuse)?);
     loopback.set_server(server.clone());
     server.serve(listener).await
-}
-
-async fn listen(mut address: SocketAddr, find_free_port: bool) -> anyhow::Result<TcpListener> {
-    for _ in 0..MAX_PORTS {
-        match TcpListener::bind(address).await {
-            Ok(listener) => return Ok(listener),
-            Err(error) if error.kind() == ErrorKind::AddrInUse && find_free_port => {
-                let next = address.port().checked_add(1).context("there are no more ports")?;
-                address.set_port(next);
-            }
-            Err(error) if error.kind() == ErrorKind::AddrInUse => bail!(
-                "{address} is already in use; end what listens there, choose another address with \
-                 `--listen`, or let `--find-free-port` choose one"
-            ),
-            Err(error) => return Err(error).context(format!("unable to listen on {address}")),
-        }
-    }
-    bail!("no port up to {} is free; try `--listen` with another port", address.port())
 }

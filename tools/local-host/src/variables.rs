@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use indexmap::IndexMap;
 
 pub use self::{
-    providers::{EnvProvider, Provider},
+    providers::{Dotenv, Provider},
     template::{Part, Template},
 };
 

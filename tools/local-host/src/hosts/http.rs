@@ -4,16 +4,11 @@ mod connect;
 mod timeout;
 
 use std::{
-    net::SocketAddr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
-use http::{
-    HeaderName, HeaderValue, Request, Response, Uri,
-    header::HOST,
-    uri::{Authority, PathAndQuery, Scheme},
-};
+use http::{HeaderName, HeaderValue, Request, Response, header::HOST, uri::Scheme};
 use http_body_util::BodyExt as _;
 use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody, WasiHttpHooks};
 
@@ -48,17 +43,6 @@ pub struct OutboundHttp {
     pub clients: Clients,
     /// The server for service chaining (`<component>.spin.internal`).
     pub loopback: Arc<Loopback>,
-    /// The address of the application's own server, for requests to `self`.
-    pub origin: Option<Origin>,
-}
-
-/// The scheme and the address of this process's server.
-#[derive(Debug, Clone)]
-pub struct Origin {
-    /// The scheme of incoming requests.
-    pub scheme: Scheme,
-    /// The address that the server listens on.
-    pub address: SocketAddr,
 }
 
 type SendOutput = (Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
@@ -75,7 +59,6 @@ impl WasiHttpHooks for OutboundHttp {
             allowed: self.allowed.clone(),
             clients: self.clients.clone(),
             loopback: self.loopback.clone(),
-            origin: self.origin.clone(),
         };
         let options = options.unwrap_or_default();
         Box::new(async move {
@@ -118,7 +101,6 @@ struct RequestSender {
     allowed: Arc<AllowedHosts>,
     clients: Clients,
     loopback: Arc<Loopback>,
-    origin: Option<Origin>,
 }
 
 impl RequestSender {
@@ -138,39 +120,14 @@ impl RequestSender {
             .map_err(|_| Error::ConnectionReadTimeout)?
     }
 
-    /// Checks the allow-list and resolves the URI of requests to `self`. Returns whether to use TLS.
+    /// Checks the allow-list. Returns whether to use TLS.
     fn authorize(&self, request: &mut Request<WasiBody>) -> Result<bool, Error> {
-        // The URI of a request without authority is `https://:443/path`.
-        let relative = request.uri().authority().is_none_or(|authority| authority.host().is_empty());
-        let to_self = relative || request.uri().host() == Some("self.alt");
-        let allowed = if to_self {
-            self.allowed.allows_self(&["http", "https"])
-        } else {
-            self.allowed.allows_url(&request.uri().to_string(), "https")
-        };
-        if !allowed.unwrap_or(false) {
+        if !self.allowed.allows_url(&request.uri().to_string(), "https").unwrap_or(false) {
             return Err(Error::HttpRequestDenied);
-        }
-        let mut use_tls = request.uri().scheme() == Some(&Scheme::HTTPS);
-        if to_self {
-            let origin = self.origin.as_ref().ok_or(Error::HttpRequestUriInvalid)?;
-            use_tls = origin.scheme == Scheme::HTTPS;
-            *request.uri_mut() = origin.uri(request.uri().path_and_query().cloned())?;
         }
         // The client sets `Host` from the URI. Over HTTP/2 some servers reject a request that has the header.
         request.headers_mut().remove(HOST);
-        Ok(use_tls)
-    }
-}
-
-impl Origin {
-    fn uri(&self, path_and_query: Option<PathAndQuery>) -> Result<Uri, Error> {
-        let authority: Authority = self.address.to_string().parse().map_err(|_| Error::HttpRequestUriInvalid)?;
-        let mut parts = http::uri::Parts::default();
-        parts.scheme = Some(self.scheme.clone());
-        parts.authority = Some(authority);
-        parts.path_and_query = Some(path_and_query.unwrap_or(PathAndQuery::from_static("/")));
-        Uri::from_parts(parts).map_err(|_| Error::HttpRequestUriInvalid)
+        Ok(request.uri().scheme() == Some(&Scheme::HTTPS))
     }
 }
 

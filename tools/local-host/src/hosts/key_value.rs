@@ -1,28 +1,25 @@
 //! Implements `spin:key-value`.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use wasmtime::component::{Accessor, FutureReader, HasData, Resource, StreamReader};
 
 use super::stream::ChannelProducer;
 use crate::{
     bindings::key_value::{Error, Host, HostStore, HostStoreWithStore, Store},
-    stores::{KeyValueStore, Keys, OpenStore},
+    stores::{DEFAULT, KeyValueStore, Keys},
     table::Table,
 };
 
-/// The stores that a component may open, by label.
-pub type GrantedStores = Arc<HashMap<String, Arc<KeyValueStore>>>;
-
 /// The key-value stores of an instance.
 pub struct KeyValueHost {
-    granted: GrantedStores,
-    stores: Table<OpenStore>,
+    granted: Option<Arc<KeyValueStore>>,
+    stores: Table<Arc<KeyValueStore>>,
 }
 
 impl KeyValueHost {
-    /// Creates the state of an instance without open stores.
-    pub fn new(granted: GrantedStores) -> Self {
+    /// Creates the state of an instance without open stores. `granted` is the store that it may open, if any.
+    pub fn new(granted: Option<Arc<KeyValueStore>>) -> Self {
         Self { granted, stores: Table::new(u32::MAX as usize) }
     }
 }
@@ -35,7 +32,7 @@ impl HasData for KeyValueData {
 }
 
 impl KeyValueData {
-    fn store<T>(accessor: &Accessor<T, Self>, store: &Resource<Store>) -> Result<OpenStore, Error> {
+    fn store<T>(accessor: &Accessor<T, Self>, store: &Resource<Store>) -> Result<Arc<KeyValueStore>, Error> {
         accessor.with(|mut access| access.get().stores.get(store).cloned().ok_or(Error::NoSuchStore))
     }
 }
@@ -55,13 +52,15 @@ impl HostStore for KeyValueHost {
 
 impl<T: Send> HostStoreWithStore<T> for KeyValueData {
     async fn open(accessor: &Accessor<T, Self>, label: String) -> Result<Resource<Store>, Error> {
-        let granted = accessor.with(|mut access| access.get().granted.clone());
-        let store = granted.get(&label).ok_or(Error::AccessDenied)?.open(&label).await?;
-        accessor.with(|mut access| access.get().stores.push(store).map_err(|_| Error::StoreTableFull))
+        accessor.with(|mut access| {
+            let host = access.get();
+            let store = host.granted.clone().filter(|_| label == DEFAULT).ok_or(Error::AccessDenied)?;
+            host.stores.push(store).map_err(|_| Error::StoreTableFull)
+        })
     }
 
     async fn get(accessor: &Accessor<T, Self>, store: Resource<Store>, key: String) -> Result<Option<Vec<u8>>, Error> {
-        Self::store(accessor, &store)?.get(&key).await
+        Self::store(accessor, &store)?.get(&key)
     }
 
     async fn set(
@@ -70,15 +69,15 @@ impl<T: Send> HostStoreWithStore<T> for KeyValueData {
         key: String,
         value: Vec<u8>,
     ) -> Result<(), Error> {
-        Self::store(accessor, &store)?.set(&key, &value).await
+        Self::store(accessor, &store)?.set(&key, &value)
     }
 
     async fn delete(accessor: &Accessor<T, Self>, store: Resource<Store>, key: String) -> Result<(), Error> {
-        Self::store(accessor, &store)?.delete(&key).await
+        Self::store(accessor, &store)?.delete(&key)
     }
 
     async fn exists(accessor: &Accessor<T, Self>, store: Resource<Store>, key: String) -> Result<bool, Error> {
-        Self::store(accessor, &store)?.exists(&key).await
+        Ok(Self::store(accessor, &store)?.get(&key)?.is_some())
     }
 
     async fn get_keys(

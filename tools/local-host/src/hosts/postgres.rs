@@ -3,7 +3,6 @@
 mod parameters;
 mod pool;
 mod query;
-mod types;
 mod values;
 
 use std::sync::Arc;
@@ -24,21 +23,13 @@ use crate::{
     table::Table,
 };
 
-/// The maximum number of connections, and of builders, per instance, as in Spin.
-const MAX_RESOURCES: usize = 1024;
+/// The maximum number of connections per instance, as in Spin.
+const MAX_CONNECTIONS: usize = 1024;
 
 /// The PostgreSQL connections of an instance.
 pub struct PostgresHost {
     connector: Connector,
     connections: Table<(Client, ConnectionPermit)>,
-    builders: Table<Address>,
-}
-
-/// The server to connect to, and an additional root certificate (PEM) to trust.
-#[derive(Debug, Clone)]
-struct Address {
-    url: String,
-    root_certificate: Option<String>,
 }
 
 /// Opens connections to the servers that the allow-list permits.
@@ -52,11 +43,7 @@ struct Connector {
 impl PostgresHost {
     /// Creates the state of an instance without open connections.
     pub fn new(allowed: Arc<AllowedHosts>, pools: Arc<PostgresPools>, limit: ConnectionLimit) -> Self {
-        Self {
-            connector: Connector { allowed, pools, limit },
-            connections: Table::new(MAX_RESOURCES),
-            builders: Table::new(MAX_RESOURCES),
-        }
+        Self { connector: Connector { allowed, pools, limit }, connections: Table::new(MAX_CONNECTIONS) }
     }
 
     fn insert_client(&mut self, client: (Client, ConnectionPermit)) -> Result<Resource<Connection>, Error> {
@@ -67,18 +54,13 @@ impl PostgresHost {
         let client = self.connections.get(connection).map(|(client, _)| client.clone());
         client.ok_or_else(|| Error::ConnectionFailed("no connection found".into()))
     }
-
-    fn builder_address(&self, builder: &Resource<ConnectionBuilder>) -> Result<Address, Error> {
-        let address = self.builders.get(builder).cloned();
-        address.ok_or_else(|| Error::ConnectionFailed("no builder found".into()))
-    }
 }
 
 impl Connector {
-    async fn connect(&self, address: Address) -> Result<(Client, ConnectionPermit), Error> {
-        self.check_allowed(&address.url)?;
+    async fn connect(&self, url: &str) -> Result<(Client, ConnectionPermit), Error> {
+        self.check_allowed(url)?;
         let permit = self.limit.acquire().await;
-        let client = self.pools.client(&address.url, address.root_certificate.as_deref()).await;
+        let client = self.pools.client(url).await;
         Ok((client.map_err(|error| Error::ConnectionFailed(format!("{error:?}")))?, permit))
     }
 
@@ -113,14 +95,6 @@ impl HasData for PostgresData {
     type Data<'a> = &'a mut PostgresHost;
 }
 
-impl PostgresData {
-    async fn connect<T>(accessor: &Accessor<T, Self>, address: Address) -> Result<Resource<Connection>, Error> {
-        let connector = accessor.with(|mut access| access.get().connector.clone());
-        let client = connector.connect(address).await?;
-        accessor.with(|mut access| access.get().insert_client(client))
-    }
-}
-
 impl Host for PostgresHost {
     fn convert_error(&mut self, error: Error) -> wasmtime::Result<Error> {
         Ok(error)
@@ -128,45 +102,36 @@ impl Host for PostgresHost {
 }
 
 impl HostConnectionBuilder for PostgresHost {
-    async fn new(&mut self, url: String) -> wasmtime::Result<Resource<ConnectionBuilder>> {
-        self.builders
-            .push(Address { url, root_certificate: None })
-            .map_err(|_| wasmtime::format_err!("out of builder table space"))
+    async fn new(&mut self, _: String) -> wasmtime::Result<Resource<ConnectionBuilder>> {
+        Err(wasmtime::format_err!("this host opens connections without a builder"))
     }
 
-    async fn set_ca_root(&mut self, builder: Resource<ConnectionBuilder>, certificate: String) -> Result<(), Error> {
-        pool::parse_certificates(&certificate)
-            .map_err(|error| Error::Other(format!("invalid root certificate: {error}")))?;
-        let address = self.builders.get_mut(&builder);
-        let address = address.ok_or_else(|| Error::ConnectionFailed("no builder found".into()))?;
-        address.root_certificate = Some(certificate);
-        Ok(())
+    async fn set_ca_root(&mut self, _: Resource<ConnectionBuilder>, _: String) -> Result<(), Error> {
+        Err(no_builder())
     }
 
-    async fn build(&mut self, builder: Resource<ConnectionBuilder>) -> Result<Resource<Connection>, Error> {
-        let client = self.connector.connect(self.builder_address(&builder)?).await?;
-        self.insert_client(client)
+    async fn build(&mut self, _: Resource<ConnectionBuilder>) -> Result<Resource<Connection>, Error> {
+        Err(no_builder())
     }
 
-    async fn drop(&mut self, builder: Resource<ConnectionBuilder>) -> wasmtime::Result<()> {
-        self.builders.remove(&builder);
+    async fn drop(&mut self, _: Resource<ConnectionBuilder>) -> wasmtime::Result<()> {
         Ok(())
     }
 }
 
 impl<T: Send> HostConnectionBuilderWithStore<T> for PostgresData {
-    async fn build_async(
-        accessor: &Accessor<T, Self>,
-        builder: Resource<ConnectionBuilder>,
-    ) -> Result<Resource<Connection>, Error> {
-        let address = accessor.with(|mut access| access.get().builder_address(&builder))?;
-        Self::connect(accessor, address).await
+    async fn build_async(_: &Accessor<T, Self>, _: Resource<ConnectionBuilder>) -> Result<Resource<Connection>, Error> {
+        Err(no_builder())
     }
+}
+
+fn no_builder() -> Error {
+    Error::Other("no builder found".into())
 }
 
 impl HostConnection for PostgresHost {
     async fn open(&mut self, url: String) -> Result<Resource<Connection>, Error> {
-        let client = self.connector.connect(Address { url, root_certificate: None }).await?;
+        let client = self.connector.connect(&url).await?;
         self.insert_client(client)
     }
 
@@ -196,7 +161,9 @@ impl HostConnection for PostgresHost {
 
 impl<T: Send> HostConnectionWithStore<T> for PostgresData {
     async fn open_async(accessor: &Accessor<T, Self>, url: String) -> Result<Resource<Connection>, Error> {
-        Self::connect(accessor, Address { url, root_certificate: None }).await
+        let connector = accessor.with(|mut access| access.get().connector.clone());
+        let client = connector.connect(&url).await?;
+        accessor.with(|mut access| access.get().insert_client(client))
     }
 
     async fn execute_async(

@@ -1,6 +1,6 @@
 //! Implements `spin:sqlite`.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use wasmtime::component::{Accessor, FutureReader, HasData, Resource, StreamReader};
 
@@ -13,26 +13,23 @@ use crate::{
     table::Table,
 };
 
-/// The databases that a component may open, by label.
-pub type GrantedDatabases = Arc<HashMap<String, Arc<Database>>>;
-
 /// The maximum number of open connections per instance, as in Spin.
 const MAX_CONNECTIONS: usize = 256;
 
 /// The database connections of an instance.
 pub struct SqliteHost {
-    granted: GrantedDatabases,
+    granted: Option<Arc<Database>>,
     connections: Table<stores::Connection>,
 }
 
 impl SqliteHost {
-    /// Creates the state of an instance without open connections.
-    pub fn new(granted: GrantedDatabases) -> Self {
+    /// Creates the state of an instance without open connections. `granted` is the database that it may open, if any.
+    pub fn new(granted: Option<Arc<Database>>) -> Self {
         Self { granted, connections: Table::new(MAX_CONNECTIONS) }
     }
 
     fn open_database(&mut self, label: &str) -> Result<Resource<Connection>, Error> {
-        let database = self.granted.get(label).ok_or(Error::AccessDenied)?;
+        let database = self.granted.as_ref().filter(|_| label == stores::DEFAULT).ok_or(Error::AccessDenied)?;
         self.connections.push(database.connect()).map_err(|_| Error::Io("too many connections opened".into()))
     }
 

@@ -10,8 +10,6 @@ use http::{
 use http_body_util::{BodyExt as _, Empty, Full};
 use wasmtime_wasi_http::WasiBody;
 
-use crate::manifest::StaticResponse;
-
 /// Sets the scheme of the URI, and its authority from the `Host` header if the URI has none.
 ///
 /// # Errors
@@ -40,35 +38,15 @@ pub fn set_authority<B>(request: &mut Request<B>, scheme: Scheme) -> anyhow::Res
     Ok(())
 }
 
-/// Creates the response of a trigger that has a `static_response` instead of a component.
-///
-/// # Errors
-/// If the status code or a header is invalid.
-pub fn static_response(response: &StaticResponse) -> anyhow::Result<Response<WasiBody>> {
-    let mut builder = Response::builder().status(response.status_code.unwrap_or(200));
-    for (name, value) in &response.headers {
-        builder = builder.header(name, value);
-    }
-    let body = match &response.body {
-        Some(body) => text_body(body.clone()),
-        None => empty_body(),
-    };
-    Ok(builder.body(body)?)
-}
-
 /// Creates a response without a body.
 pub fn empty_response(status: StatusCode) -> Response<WasiBody> {
-    let mut response = Response::new(empty_body());
+    let mut response = Response::new(Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync());
     *response.status_mut() = status;
     response
 }
 
-fn empty_body() -> WasiBody {
-    Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync()
-}
-
 /// Creates a body from a string.
-pub fn text_body(body: String) -> WasiBody {
+pub fn text_body(body: &'static str) -> WasiBody {
     Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use http::{Request, Response, StatusCode, header::CONTENT_TYPE, uri::Scheme};
+use http::{Request, Response, StatusCode, uri::Scheme};
 use http_body_util::BodyExt as _;
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
@@ -19,13 +19,13 @@ use wasmtime_wasi_http::{Error, WasiBody, handler::ProxyHandler};
 
 use super::{
     headers::{self, RouteInfo},
-    message::{empty_response, set_authority, static_response, text_body},
+    message::{empty_response, set_authority, text_body},
     routes::{Routes, WELL_KNOWN_PREFIX},
     worker::{ComponentHandler, ReuseOptions},
 };
 use crate::{
     component::LoadedComponent,
-    manifest::{App, HttpTarget, HttpTrigger, Route},
+    manifest::{App, Route},
 };
 
 /// The client address in a request from another component.
@@ -33,17 +33,14 @@ const CHAINED_CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIF
 
 /// The server of an application.
 pub struct Server {
-    info: String,
     routes: Routes<Target>,
     handlers: HashMap<String, ProxyHandler<ComponentHandler>>,
 }
 
 /// The target of a route.
 struct Target {
-    /// Its name in the list that is printed at start-up.
-    label: String,
+    component: String,
     description: String,
-    handler: HttpTarget,
 }
 
 impl Server {
@@ -55,14 +52,17 @@ impl Server {
         app: &App,
         components: HashMap<String, Arc<LoadedComponent>>,
         reuse: ReuseOptions,
-        address: SocketAddr,
     ) -> anyhow::Result<Self> {
         let targets = app.http.iter().filter_map(|trigger| match &trigger.route {
-            Route::Public(route) => Some((route.clone(), Target::new(app, trigger))),
+            Route::Public(route) => {
+                let description = app.components.get(&trigger.component).map(|c| c.description.clone());
+                let description = description.unwrap_or_default();
+                Some((route.clone(), Target { component: trigger.component.clone(), description }))
+            }
             Route::Private(_) => None,
         });
         let routes = Routes::build(targets, |route, target| {
-            tracing::error!("the route {route} of {} is a duplicate and will never be used", target.label);
+            tracing::error!("the route {route} of {} is a duplicate and will never be used", target.component);
         })?;
         if routes.has_reserved_route() {
             tracing::error!("routes under {WELL_KNOWN_PREFIX} will never be reached");
@@ -70,15 +70,11 @@ impl Server {
         let handlers = components
             .into_iter()
             .map(|(id, component)| {
-                let handler = ComponentHandler::new(component, reuse, address)?;
+                let handler = ComponentHandler::new(component, reuse)?;
                 Ok((id, ProxyHandler::new(handler)))
             })
             .collect::<anyhow::Result<_>>()?;
-        let mut info = serde_json::json!({ "name": app.name });
-        if !app.version.is_empty() {
-            info["version"] = app.version.clone().into();
-        }
-        Ok(Self { info: serde_json::to_string_pretty(&info)?, routes, handlers })
+        Ok(Self { routes, handlers })
     }
 
     /// Serves until the process ends.
@@ -90,7 +86,7 @@ impl Server {
         println!("\nServing {base}");
         println!("Available Routes:");
         for (route, target) in self.routes.iter() {
-            println!("  {}: {base}{route}", target.label);
+            println!("  {}: {base}{route}", target.component);
             if !target.description.is_empty() {
                 println!("    {}", target.description);
             }
@@ -121,10 +117,7 @@ impl Server {
         let path = request.uri().path().to_owned();
         if let Some(well_known) = path.strip_prefix(WELL_KNOWN_PREFIX) {
             return Ok(match well_known {
-                "health" => Response::new(text_body("OK".into())),
-                "info" => {
-                    Response::builder().header(CONTENT_TYPE, "application/json").body(text_body(self.info.clone()))?
-                }
+                "health" => Response::new(text_body("OK")),
                 _ => empty_response(StatusCode::NOT_FOUND),
             });
         }
@@ -132,18 +125,13 @@ impl Server {
             return Ok(empty_response(StatusCode::NOT_FOUND));
         };
         set_authority(&mut request, Scheme::HTTP)?;
-        match &found.target.handler {
-            HttpTarget::Static(response) => static_response(response),
-            HttpTarget::Component(id) => {
-                let route = RouteInfo {
-                    raw: found.raw,
-                    based: found.based,
-                    trailing: found.trailing(),
-                    named: found.named().collect(),
-                };
-                self.call(id, request, &route, client).await
-            }
-        }
+        let route = RouteInfo {
+            raw: found.raw,
+            based: found.based,
+            trailing: found.trailing(),
+            named: found.named().collect(),
+        };
+        self.call(&found.target.component, request, &route, client).await
     }
 
     /// Calls a component on behalf of another one.
@@ -166,7 +154,6 @@ impl Server {
     ) -> anyhow::Result<Response<WasiBody>> {
         let handler =
             self.handlers.get(component).with_context(|| format!("unknown routing destination '{component}'"))?;
-        handler.state().record_scheme(request.uri().scheme());
         let response = match headers::append_spin_headers(&mut request, route, client) {
             Ok(()) => handler.handle((), request).await.map_err(anyhow::Error::from),
             Err(error) => Err(error),
@@ -175,19 +162,5 @@ impl Server {
             tracing::error!("a request to the component {component:?} failed: {error:?}");
             empty_response(StatusCode::INTERNAL_SERVER_ERROR)
         }))
-    }
-}
-
-impl Target {
-    fn new(app: &App, trigger: &HttpTrigger) -> Self {
-        let handler = trigger.target.clone();
-        match &handler {
-            HttpTarget::Component(id) => Self {
-                label: id.clone(),
-                description: app.components.get(id).map_or_else(String::new, |c| c.description.clone()),
-                handler,
-            },
-            HttpTarget::Static(_) => Self { label: trigger.id.clone(), description: String::new(), handler },
-        }
     }
 }

@@ -1,38 +1,32 @@
-//! Parses and matches one entry of an allow-list: `<scheme>://<host>[:<port>]`, with wildcards.
+//! Parses and matches one entry of an allow-list: `<scheme>://<host>[:<port>]`, where the host may be `*.<domain>` or a
+//! network, and the port a range.
 
 use std::ops::Range;
 
 use ::url::Host;
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use ip_network::IpNetwork;
 
 use super::OutboundUrl;
 
-/// The suffix of the host names of the application's components.
-const CHAINING_SUFFIX: &str = ".spin.internal";
-
 /// A parsed entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPattern {
-    /// `None` matches any scheme.
-    scheme: Option<String>,
+    scheme: String,
     host: HostPart,
     port: PortPart,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum HostPart {
-    Any,
     /// The suffix, with its leading dot.
     Subdomains(String),
-    SelfHost,
     Exact(Host),
     Network(IpNetwork),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PortPart {
-    Any,
     One(u16),
     Range(Range<u16>),
 }
@@ -45,46 +39,20 @@ impl HostPattern {
     pub fn parse(entry: &str) -> anyhow::Result<Self> {
         let text = entry.trim();
         let Some((scheme, rest)) = text.split_once("://") else {
-            bail!(
-                "{text:?} is no allowed outbound host: write <scheme>://<host>[:<port>], where '*' \
-                 may stand for each part ('*://*:*' allows everything)"
-            );
+            bail!("{text:?} is no allowed outbound host: write <scheme>://<host>[:<port>]");
         };
         let (host, port) = split_port(rest).with_context(|| format!("in {text:?}"))?;
+        ensure!(scheme.chars().all(char::is_alphabetic), "in {text:?} the scheme is not a word");
         Ok(Self {
             port: PortPart::parse(port, scheme).with_context(|| format!("Invalid allowed host port {port:?}"))?,
-            scheme: parse_scheme(scheme).with_context(|| format!("Invalid allowed host scheme {scheme:?}"))?,
+            scheme: scheme.to_owned(),
             host: HostPart::parse(host).with_context(|| format!("Invalid allowed host {host:?}"))?,
         })
     }
 
     /// Returns whether a connection to this URL is allowed.
     pub fn allows(&self, url: &OutboundUrl) -> bool {
-        self.allows_scheme(url.scheme()) && self.host.allows(url.host()) && self.port.allows(url.port(), url.scheme())
-    }
-
-    /// Returns whether requests to the application itself are allowed with one of these schemes.
-    pub fn allows_self(&self, schemes: &[&str]) -> bool {
-        schemes.iter().any(|scheme| self.allows_scheme(scheme))
-            && matches!(self.host, HostPart::Any | HostPart::SelfHost)
-    }
-
-    /// Replaces `*.spin.internal` with one pattern per component of the application.
-    pub fn expand_chaining(self, component_ids: &[String]) -> Vec<Self> {
-        match &self.host {
-            HostPart::Subdomains(suffix) if suffix == CHAINING_SUFFIX => component_ids
-                .iter()
-                .map(|id| Self {
-                    host: HostPart::Exact(Host::Domain(format!("{id}{CHAINING_SUFFIX}"))),
-                    ..self.clone()
-                })
-                .collect(),
-            _ => vec![self],
-        }
-    }
-
-    fn allows_scheme(&self, scheme: &str) -> bool {
-        self.scheme.as_deref().is_none_or(|allowed| allowed == scheme)
+        self.scheme == url.scheme() && self.host.allows(url.host()) && self.port.allows(url.port(), url.scheme())
     }
 }
 
@@ -105,30 +73,10 @@ fn split_port(rest: &str) -> anyhow::Result<(&str, &str)> {
     }
 }
 
-fn parse_scheme(scheme: &str) -> anyhow::Result<Option<String>> {
-    if scheme == "*" {
-        return Ok(None);
-    }
-    if scheme.starts_with('{') {
-        bail!("scheme lists are not supported");
-    }
-    if !scheme.chars().all(char::is_alphabetic) {
-        bail!("only alphabetic characters are allowed");
-    }
-    Ok(Some(scheme.to_owned()))
-}
-
 impl HostPart {
     fn parse(host: &str) -> anyhow::Result<Self> {
         let host = host.trim();
-        match host {
-            "*" => return Ok(Self::Any),
-            "self" | "self.alt" => return Ok(Self::SelfHost),
-            _ => {}
-        }
-        if host.starts_with('{') {
-            bail!("host lists are not yet supported");
-        }
+        ensure!(!matches!(host, "*" | "self" | "self.alt"), "this host knows no {host:?}");
         if let Ok(network) = IpNetwork::from_str_truncate(host) {
             return Ok(Self::Network(network));
         }
@@ -137,9 +85,7 @@ impl HostPart {
             bail!("must not include a path");
         }
         if let Some(domain) = host.strip_prefix("*.") {
-            if domain.contains('*') {
-                bail!("wildcards are allowed only as prefixes");
-            }
+            ensure!(!domain.contains('*'), "wildcards are allowed only as prefixes");
             let Host::Domain(domain) =
                 Host::parse(domain).with_context(|| format!("invalid wildcard host \"*.{domain}\""))?
             else {
@@ -156,12 +102,11 @@ impl HostPart {
     fn allows(&self, host: &str) -> bool {
         let Ok(host) = Host::parse(host) else { return false };
         match (self, host) {
-            (Self::Any, _) => true,
             (Self::Subdomains(suffix), Host::Domain(domain)) => domain.ends_with(suffix),
             (Self::Exact(allowed), host) => host == *allowed,
             (Self::Network(network), Host::Ipv4(ip)) => network.contains(ip),
             (Self::Network(network), Host::Ipv6(ip)) => network.contains(ip),
-            (Self::Subdomains(_) | Self::Network(_) | Self::SelfHost, _) => false,
+            (Self::Subdomains(_) | Self::Network(_), _) => false,
         }
     }
 }
@@ -176,12 +121,6 @@ impl PortPart {
                 )
             });
         }
-        if port == "*" {
-            return Ok(Self::Any);
-        }
-        if port.starts_with('{') {
-            bail!("port lists are not yet supported");
-        }
         let number = |text: &str| text.parse::<u16>().with_context(|| format!("port {text:?} is not a number"));
         match port.split_once("..") {
             Some((start, end)) => Ok(Self::Range(number(start)?..number(end)?)),
@@ -192,7 +131,6 @@ impl PortPart {
     fn allows(&self, port: Option<u16>, scheme: &str) -> bool {
         let port = port.or_else(|| default_port(scheme));
         match self {
-            Self::Any => true,
             Self::One(allowed) => port == Some(*allowed),
             Self::Range(range) => port.is_some_and(|port| range.contains(&port)),
         }
@@ -202,9 +140,7 @@ impl PortPart {
 fn default_port(scheme: &str) -> Option<u16> {
     match scheme {
         "postgres" => Some(5432),
-        "mysql" => Some(3306),
         "redis" => Some(6379),
-        "mqtt" => Some(1883),
         "http" => Some(80),
         "https" => Some(443),
         _ => None,
@@ -228,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_stand_for_any_scheme_subdomain_and_port() {
-        assert!(allows("*://a.example:*", "http://a.example:1"));
+    fn a_wildcard_stands_for_any_subdomain_and_nothing_else() {
         assert!(allows("https://*.a.example", "https://b.a.example"));
         assert!(!allows("https://*.a.example", "https://a.example"));
-        assert!(allows("*://*:*", "redis://anything:1234"));
-        assert!(HostPattern::parse("https://a.*.example").is_err());
+        for bad in ["*://a.example:80", "http://a.example:*", "http://*", "http://self", "https://a.*.example"] {
+            assert!(HostPattern::parse(bad).is_err(), "{bad} was accepted");
+        }
     }
 
     #[test]

@@ -21,8 +21,7 @@ use crate::bindings::sqlite::{Error, QueryResult, RowResult, Value};
 /// A configured database.
 #[derive(Debug)]
 pub struct Database {
-    path: Option<PathBuf>,
-    allow_attach_file: bool,
+    path: PathBuf,
 }
 
 /// A connection with SQLite's defaults, as in Spin: no pragma is set, and the busy timeout is
@@ -32,8 +31,7 @@ pub struct Connection(Arc<ConnectionInner>);
 
 #[derive(Debug)]
 struct ConnectionInner {
-    path: Option<PathBuf>,
-    allow_attach_file: bool,
+    path: PathBuf,
     connection: OnceLock<Mutex<rusqlite::Connection>>,
 }
 
@@ -48,33 +46,24 @@ pub struct Rows {
 }
 
 impl Database {
-    /// Creates a database in a file, or in memory if there is no path.
+    /// Creates a database in a file.
     ///
     /// # Errors
     /// If the file's directory cannot be created.
-    pub fn new(path: Option<PathBuf>, allow_attach_file: bool) -> anyhow::Result<Self> {
-        if let Some(path) = &path {
-            create_parent(path)?;
-        }
-        Ok(Self { path, allow_attach_file })
+    pub fn new(path: PathBuf) -> anyhow::Result<Self> {
+        create_parent(&path)?;
+        Ok(Self { path })
     }
 
     /// Creates a connection. It is opened on first use.
     pub fn connect(&self) -> Connection {
-        Connection(Arc::new(ConnectionInner {
-            path: self.path.clone(),
-            allow_attach_file: self.allow_attach_file,
-            connection: OnceLock::new(),
-        }))
+        Connection(Arc::new(ConnectionInner { path: self.path.clone(), connection: OnceLock::new() }))
     }
 }
 
 impl fmt::Display for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "\"{}\"", path.display()),
-            None => f.write_str("a temporary in-memory database"),
-        }
+        write!(f, "\"{}\"", self.path.display())
     }
 }
 
@@ -107,15 +96,6 @@ impl Connection {
         // A statement that cannot be prepared has no columns; its error is in `result`.
         let columns = columns_rx.await.unwrap_or_default();
         Ok(Rows { columns, rows, result })
-    }
-
-    /// Runs several statements, for instance a migration.
-    ///
-    /// # Errors
-    /// If SQLite returns an error.
-    pub fn execute_batch(&self, statements: &str) -> anyhow::Result<()> {
-        let connection = self.0.lock()?;
-        Ok(connection.execute_batch(statements)?)
     }
 
     /// Returns how many rows the last statement changed.
@@ -188,16 +168,12 @@ impl ConnectionInner {
     }
 
     fn connect(&self) -> rusqlite::Result<rusqlite::Connection> {
-        let connection = match &self.path {
-            Some(path) => rusqlite::Connection::open(path)?,
-            None => rusqlite::Connection::open_in_memory()?,
-        };
-        if !self.allow_attach_file {
-            connection.authorizer(Some(|context: AuthContext<'_>| match context.action {
-                AuthAction::Attach { filename } if !matches!(filename, "" | ":memory:") => Authorization::Deny,
-                _ => Authorization::Allow,
-            }));
-        }
+        let connection = rusqlite::Connection::open(&self.path)?;
+        // Spin's default.
+        connection.authorizer(Some(|context: AuthContext<'_>| match context.action {
+            AuthAction::Attach { filename } if !matches!(filename, "" | ":memory:") => Authorization::Deny,
+            _ => Authorization::Allow,
+        }));
         Ok(connection)
     }
 }
@@ -210,9 +186,15 @@ fn io_error(error: impl fmt::Display) -> Error {
 mod tests {
     use super::*;
 
+    fn connect() -> (tempfile::TempDir, Connection) {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::new(directory.path().join("test.db")).unwrap();
+        (directory, database.connect())
+    }
+
     #[tokio::test]
     async fn a_failed_statement_is_reported_at_the_end_of_the_stream() {
-        let connection = Database::new(None, false).unwrap().connect();
+        let (_directory, connection) = connect();
         let mut rows = connection.stream("SELEKT 1".into(), vec![]).await.unwrap();
         assert!(rows.columns.is_empty());
         assert!(rows.rows.recv().await.is_none());
@@ -221,7 +203,7 @@ mod tests {
 
     #[tokio::test]
     async fn rows_stream_in_order_with_their_types() {
-        let connection = Database::new(None, false).unwrap().connect();
+        let (_directory, connection) = connect();
         let select = "SELECT ?1 AS a, 'x' AS b, NULL, 1.5, x'00' UNION ALL SELECT 2, 'y', 1, 2, 3";
         let mut rows = connection.stream(select.into(), vec![Value::Integer(1)]).await.unwrap();
         assert_eq!(rows.columns[..2], ["a", "b"]);
@@ -233,13 +215,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_cannot_be_attached_unless_the_runtime_config_allows_it() {
-        let directory = tempfile::tempdir().unwrap();
+    async fn files_cannot_be_attached() {
+        let (directory, connection) = connect();
         let attach = format!("ATTACH DATABASE '{}' AS other", directory.path().join("other.db").display());
-        let connection = Database::new(None, false).unwrap().connect();
-        assert!(connection.query(attach.clone(), vec![]).await.is_err());
+        assert!(connection.query(attach, vec![]).await.is_err());
         connection.query("ATTACH DATABASE ':memory:' AS m".into(), vec![]).await.unwrap();
-        let connection = Database::new(None, true).unwrap().connect();
-        connection.query(attach, vec![]).await.unwrap();
     }
 }

@@ -7,10 +7,10 @@ use anyhow::Context as _;
 /// A source of variable values.
 #[derive(Debug)]
 pub enum Provider {
-    /// Values from the command line, or from a `static` provider of the runtime config.
+    /// Values from the command line.
     Static(HashMap<String, String>),
-    /// Values from the environment.
-    Env(EnvProvider),
+    /// `SPIN_VARIABLE_<NAME>` from the environment, else from a dotenv file.
+    Env(Dotenv),
 }
 
 impl Provider {
@@ -27,33 +27,14 @@ impl Provider {
     pub fn get(&self, name: &str) -> anyhow::Result<Option<String>> {
         match self {
             Self::Static(values) => Ok(values.get(name).cloned()),
-            Self::Env(env) => env.get(name),
-        }
-    }
-}
-
-/// Reads `SPIN_VARIABLE_<NAME>` from the environment, then from a dotenv file.
-#[derive(Debug)]
-pub struct EnvProvider {
-    prefix: String,
-    dotenv: Option<Dotenv>,
-}
-
-impl EnvProvider {
-    /// Creates a provider. `prefix` defaults to `SPIN_VARIABLE`; without `dotenv`, no file is read.
-    pub fn new(prefix: Option<String>, dotenv: Option<PathBuf>) -> Self {
-        Self { prefix: prefix.unwrap_or_else(|| "SPIN_VARIABLE".into()), dotenv: dotenv.map(Dotenv::new) }
-    }
-
-    fn get(&self, name: &str) -> anyhow::Result<Option<String>> {
-        let key = format!("{}_{}", self.prefix, name.to_ascii_uppercase());
-        match std::env::var(&key) {
-            Ok(value) => Ok(Some(value)),
-            Err(VarError::NotPresent) => match &self.dotenv {
-                Some(dotenv) => dotenv.get(&key),
-                None => Ok(None),
-            },
-            Err(error) => Err(error).with_context(|| format!("failed to resolve env var {key}")),
+            Self::Env(dotenv) => {
+                let key = format!("SPIN_VARIABLE_{}", name.to_ascii_uppercase());
+                match std::env::var(&key) {
+                    Ok(value) => Ok(Some(value)),
+                    Err(VarError::NotPresent) => dotenv.get(&key),
+                    Err(error) => Err(error).with_context(|| format!("failed to resolve env var {key}")),
+                }
+            }
         }
     }
 }
@@ -66,8 +47,9 @@ pub struct Dotenv {
 }
 
 impl Dotenv {
-    fn new(path: PathBuf) -> Self {
-        Self { path, values: OnceLock::new() }
+    /// Names the file.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), values: OnceLock::new() }
     }
 
     fn get(&self, key: &str) -> anyhow::Result<Option<String>> {
@@ -91,15 +73,11 @@ mod tests {
     fn a_dotenv_file_is_read_when_the_environment_lacks_the_variable() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(".env");
-        std::fs::write(&path, "LOCAL_HOST_TEST_A=\"from file\"\n").unwrap();
-        let provider = EnvProvider::new(Some("LOCAL_HOST_TEST".into()), Some(path));
-        assert_eq!(provider.get("a").unwrap().as_deref(), Some("from file"));
-        assert_eq!(provider.get("b").unwrap(), None);
-    }
-
-    #[test]
-    fn a_missing_dotenv_file_is_no_error() {
-        let provider = EnvProvider::new(Some("LOCAL_HOST_TEST".into()), Some("nowhere/.env".into()));
-        assert_eq!(provider.get("a").unwrap(), None);
+        std::fs::write(&path, "SPIN_VARIABLE_LOCAL_HOST_TEST=\"from file\"\n").unwrap();
+        let provider = Provider::Env(Dotenv::new(path));
+        assert_eq!(provider.get("local_host_test").unwrap().as_deref(), Some("from file"));
+        assert_eq!(provider.get("local_host_test_b").unwrap(), None);
+        // A missing file is no error.
+        assert_eq!(Provider::Env(Dotenv::new("nowhere/.env")).get("local_host_test").unwrap(), None);
     }
 }

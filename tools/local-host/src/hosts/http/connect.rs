@@ -20,10 +20,7 @@ use hyper_util::{
     },
     rt::{TokioExecutor, TokioIo},
 };
-use rustls::{
-    ClientConfig,
-    pki_types::{CertificateDer, ServerName},
-};
+use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -71,13 +68,13 @@ impl Clients {
     }
 }
 
-/// Returns a TLS configuration that trusts the machine's certificates, the compiled-in root certificates, and `others`.
+/// Returns a TLS configuration that trusts the machine's certificates and the compiled-in root certificates.
 ///
 /// # Errors
 /// If the machine's certificates cannot be read.
-pub fn tls_config(others: Vec<CertificateDer<'static>>) -> anyhow::Result<Arc<ClientConfig>> {
+pub fn tls_config() -> anyhow::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder();
-    let roots = others.into_iter().chain(webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned());
+    let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned();
     let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(roots, builder.crypto_provider().clone())
         .context("the machine's certificates cannot be read")?;
     let config = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
