@@ -6,10 +6,9 @@
 use std::{fs, path::PathBuf};
 
 use serde_json::json;
+use support::{Buyer, Claims, TestActivity, TestApp, activity::single_sku, eventually};
 use tempfile::TempDir;
 use time::OffsetDateTime;
-
-use support::{Buyer, Claims, TestActivity, TestApp, activity::single_sku, eventually};
 
 /// Path of `libfaketime` (Debian package `libfaketime`), which replaces the time functions of a process.
 fn faketime_library() -> PathBuf {

@@ -13,9 +13,8 @@ use dev::{
     postgres::Postgres,
     root,
 };
-use tempfile::TempDir;
-
 use support::{HttpClient, TestApp};
+use tempfile::TempDir;
 
 /// Running app processes. Fields are dropped in order: the servers end after the app processes.
 pub struct Cluster {

@@ -20,10 +20,10 @@ use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
+use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
 use tokio::runtime::Handle;
 
 use crate::{cluster::Cluster, lost_writes};
-use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
 
 const UNITS: i64 = 120;
 const BUYERS: usize = 200;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reqwest::Method;
 use serde_json::Value;
-
 use support::{TestActivity, TestApp, eventually};
 
 /// Orders by number: status, and whether they hold units.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::json;
+use support::{TestApp, activity::single_sku};
 
 use crate::cluster::Cluster;
-use support::{TestApp, activity::single_sku};
 
 const BUYERS: usize = 300;
 const UNITS: i64 = 200;

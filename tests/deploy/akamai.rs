@@ -8,7 +8,6 @@ use dev::{akamai, engine::target_directory, manifest::Manifest, postgres::Postgr
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-
 use support::{TestApp, activity::single_sku, payments::use_payment_service};
 
 /// How often the test calls the sweeper, in the role of cron.

@@ -5,13 +5,12 @@ use std::net::Ipv4Addr;
 use dev::{nginx::Nginx, proxy::Proxy, root};
 use reqwest::{Method, redirect::Policy};
 use serde_json::{Value, json};
+use support::{HttpClient, TestApp, activity::single_sku, client_builder};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
-
-use support::{HttpClient, TestApp, activity::single_sku, client_builder};
 
 /// An app that trusts one hop; its client sends every request through nginx.
 struct AppBehindNginx {

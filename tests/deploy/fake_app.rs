@@ -10,6 +10,7 @@ use std::{
 };
 
 use dev::{nginx::Nginx, root};
+use support::HttpClient;
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -17,8 +18,6 @@ use tokio::{
     sync::watch,
     task::JoinHandle,
 };
-
-use support::HttpClient;
 
 /// A request as the fake app received it.
 #[derive(Debug, Clone)]

@@ -8,9 +8,9 @@ use dev::open_files;
 use futures::{StreamExt, stream::FuturesUnordered};
 use reqwest::Method;
 use serde_json::json;
+use support::{HttpClient, Response, eventually};
 
 use crate::fake_app::{FakeApp, NginxProxy};
-use support::{HttpClient, Response, eventually};
 
 /// Concurrent requests that the site's upstream `stampede_crowd` allows (`max_conns`).
 const CROWD_MAX_CONNS: usize = 600;

@@ -5,7 +5,6 @@ use std::{collections::BTreeMap, fs, process::Command};
 use dev::{manifest::Manifest, root};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
-
 use support::TestApp;
 
 use crate::systemd_units::production_manifest;

@@ -25,9 +25,8 @@ use dev::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
 use support::{Claims, HttpClient, activity::activity_spec, eventually};
+use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

@@ -9,10 +9,10 @@ use std::{
 
 use dev::{nginx::Nginx, root};
 use reqwest::redirect::Policy;
+use support::client_builder;
 use tempfile::TempDir;
 
 use crate::fake_app::FakeApp;
-use support::client_builder;
 
 /// Sends `request` over TLS, and returns the response with openssl's report of the connection. `options` are openssl's.
 fn request_over_tls(port: u16, request: &str, options: &[&str]) -> String {

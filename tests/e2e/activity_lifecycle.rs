@@ -2,7 +2,6 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-
 use support::{
     Buyer, TestApp,
     activity::{activity_spec, seconds_from_now, single_sku, unique_id},

@@ -11,9 +11,8 @@ use futures::future::join_all;
 use jsonwebtoken::Algorithm;
 use reqwest::Method;
 use serde_json::{Value, json};
-use ulid::Ulid;
-
 use support::{Buyer, Claims, TestActivity, TestApp, activity::unique_id, eventually};
+use ulid::Ulid;
 
 /// Limits each address to two tickets in ten minutes, and nothing else.
 fn two_requests_per_address() -> Value {

@@ -12,9 +12,8 @@ use hmac::{Hmac, Mac};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use time::OffsetDateTime;
-
 use support::{HttpClient, Response, TestApp};
+use time::OffsetDateTime;
 
 use crate::payments::use_stripe;
 

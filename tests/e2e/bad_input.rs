@@ -10,7 +10,6 @@ use std::{
 use redis::AsyncCommands;
 use reqwest::Method;
 use serde_json::{Value, json};
-
 use support::{
     Buyer, Response, TestActivity, TestApp,
     activity::{activity_spec, unique_id},

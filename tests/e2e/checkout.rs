@@ -2,7 +2,6 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-
 use support::{Buyer, TestActivity, TestApp, eventually, payments::sign_webhook};
 
 /// Creates an activity, a buyer and an order that is `pending_payment`.

@@ -1,9 +1,8 @@
 //! Pages of the origins in `cors_origins` may call the buyers' routes, and no other routes (G13).
 
-use domain::routes::TABLES;
+use domain::http::routes::TABLES;
 use reqwest::Method;
 use serde_json::{Value, json};
-
 use support::{Response, TestApp};
 
 const SHOP: &str = "https://shop.example";

@@ -12,7 +12,6 @@ use std::{
 use dev::variables::Variables;
 use reqwest::Method;
 use serde_json::{Value, json};
-
 use support::{TestApp, activity::activity_spec};
 
 const SECRET: &str = "1x0000000000000000000000000000000AA";

@@ -9,9 +9,8 @@ use domain::{
 };
 use puzzle::{slider, sum};
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-
 use support::{TestActivity, TestApp, activity::single_sku};
+use time::OffsetDateTime;
 
 /// The body of a ticket request with an ALTCHA payload.
 fn altcha_body(payload: &Payload) -> Value {

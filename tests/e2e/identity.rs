@@ -4,13 +4,12 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::Algorithm;
 use reqwest::Method;
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-
 use support::{
     Buyer, Claims, TestApp,
     activity::{activity_spec, seconds_from_now, unique_id},
     eventually,
 };
+use time::OffsetDateTime;
 
 #[tokio::test]
 async fn only_an_unexpired_token_of_our_issuer_and_audience_is_accepted() {

@@ -3,7 +3,6 @@
 use futures::future::join_all;
 use jsonwebtoken::Algorithm;
 use serde_json::json;
-
 use support::{Buyer, Claims, Issuer, TestApp, eventually};
 
 #[tokio::test(flavor = "multi_thread")]

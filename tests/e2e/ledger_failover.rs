@@ -4,9 +4,8 @@ use dev::{postgres::Postgres, proxy::Proxy};
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio_postgres::{Client, NoTls};
-
 use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
+use tokio_postgres::{Client, NoTls};
 
 /// Buyers who pay before the failover, who try to pay during it, and who reserve during it.
 const GROUP: usize = 15;

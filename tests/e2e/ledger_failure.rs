@@ -9,7 +9,6 @@ use futures::{StreamExt, future::join_all, stream};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-
 use support::{Buyer, Response, TestApp, activity::single_sku, eventually};
 
 /// Longest response time of a buyer's or operator's route while the ledger does not respond.

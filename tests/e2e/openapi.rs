@@ -2,7 +2,6 @@
 
 use reqwest::{Method, header::HeaderMap};
 use serde_json::{Value, json};
-
 use support::{OpenApi, Response, TestApp};
 
 #[tokio::test]

@@ -11,13 +11,12 @@ use dev::variables::Variables;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-
 use support::{
     Buyer, TestActivity, TestApp,
     activity::activity_spec,
     payments::{sign_webhook, use_payment_service},
 };
+use time::OffsetDateTime;
 
 const WEBHOOK_PATH: &str = "/api/payments/webhook";
 

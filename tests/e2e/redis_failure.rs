@@ -13,9 +13,8 @@ use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
 use support::{Buyer, Response, TestActivity, TestApp, activity::single_sku, eventually};
+use tempfile::TempDir;
 
 /// Longest response time while Redis fails.
 const MAX_RESPONSE_TIME: Duration = Duration::from_secs(12);

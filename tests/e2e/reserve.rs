@@ -2,7 +2,6 @@
 
 use futures::{StreamExt, future::join_all, stream};
 use serde_json::json;
-
 use support::{TestApp, activity::single_sku, eventually};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,6 @@ use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-
 use support::{Response, TestApp, eventually};
 
 #[tokio::test]

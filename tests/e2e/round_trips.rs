@@ -10,10 +10,9 @@ use futures::{
 };
 use nix::sys::signal::Signal;
 use serde_json::json;
+use support::{Buyer, TestActivity, TestApp, activity::single_sku};
 use tokio::task::JoinHandle;
 use tokio_postgres::NoTls;
-
-use support::{Buyer, TestActivity, TestApp, activity::single_sku};
 
 /// Records the commands that clients send to Redis, with `MONITOR`. Commands inside a script are not counted.
 struct RedisMonitor {

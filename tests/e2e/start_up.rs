@@ -6,7 +6,6 @@ use std::time::Duration;
 use dev::{test_stack::TestStack, variables::Variables};
 use reqwest::Method;
 use serde_json::json;
-
 use support::{Claims, HttpClient, TestApp, activity::activity_spec, eventually};
 
 /// The secrets without which the app does not serve.

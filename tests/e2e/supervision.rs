@@ -22,9 +22,8 @@ use nix::{
 };
 use reqwest::Method;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
 use support::{Claims, HttpClient, activity::activity_spec, eventually};
+use tempfile::TempDir;
 
 /// A running `up` with its own data directory.
 struct Up {

@@ -4,9 +4,8 @@ use std::{fs, path::Path, process::Command};
 
 use dev::{manifest::Manifest, ports, postgres::Postgres, redis::Redis};
 use serde_json::json;
-use tempfile::TempDir;
-
 use support::{HttpClient, TestApp};
+use tempfile::TempDir;
 
 /// Creates a certificate authority `NAME.pem` in `directory`, and a certificate `NAME-server.pem` of it for 127.0.0.1 with
 /// its key.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use domain::{activity::ActivityState, ids::OrderNo, order::OrderStatus};
-use workflows::{
-    Redis, Sql, hot::status::load_order, keys::Keys, ledger::activities, operator::audit::audit, payments::callbacks,
-    ports::SqlValue, reply::Reply as RedisReply,
-};
+use operations::commands::audit::audit;
+use orders::status::load_order;
+use payments::callbacks;
+use sale::ledger::activities;
+use stores::{Redis, Sql, keys::Keys, ports::SqlValue, reply::Reply as RedisReply};
 
 use crate::{
     fixture::{Fixture, NOW},
@@ -172,14 +173,14 @@ pub async fn check(
 
     // Orders that are due release their units; a paid one does not.
     sweep_until_done(fixture, now.max(DUE).plus(DUE.0 - NOW.0)).await?;
-    let after = workflows::operator::stats::stats(redis, activity).await.map_err(fail)?.ok_or("no gate")?;
+    let after = operations::commands::stats::stats(redis, activity).await.map_err(fail)?.ok_or("no gate")?;
     if (after.skus[0].held, after.skus[0].sold, after.skus[0].left) != (0, sold, Some(total - sold)) {
         return Err(format!("after the last order expired: {:?}", after.skus[0]));
     }
 
     // I7: the ticket of order 1 makes no second order.
     let _ = fixture.reserve(1, "ada", 1).await.map_err(fail)?;
-    let again = workflows::operator::stats::stats(redis, activity).await.map_err(fail)?.ok_or("no gate")?;
+    let again = operations::commands::stats::stats(redis, activity).await.map_err(fail)?.ok_or("no gate")?;
     if again.skus[0].left != after.skus[0].left {
         return Err("the ticket of order 1 took another unit".to_owned());
     }

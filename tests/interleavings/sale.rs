@@ -6,13 +6,10 @@ use std::{
 };
 
 use futures::future::FutureExt;
+use orders::ledger::order_changes;
+use payments::callbacks::{self, CallbackEffect};
+use stores::{Redis, keys::Keys};
 use tokio::runtime::Runtime;
-use workflows::{
-    Redis,
-    keys::Keys,
-    ledger::order_changes,
-    payments::callbacks::{self, CallbackEffect},
-};
 
 use crate::{
     fixture::{Fixture, NOW, publish, servers},

@@ -19,10 +19,12 @@ use std::{
 
 use domain::{money::Money, order::Order, time::Millis, webhook::PaymentProvider};
 use futures::future::LocalBoxFuture;
-use workflows::{
-    Redis, Sql, StoreError,
+use payments::{
     ledger::{refunds::Refund, sessions::DueSession},
-    payments::provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
+    provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
+};
+use stores::{
+    Redis, Sql, StoreError,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
     script,
 };

@@ -5,25 +5,30 @@ use std::{cell::RefCell, time::Duration};
 use domain::{
     activity::ActivityState, ids::OrderNo, language::Language, money::Money, time::Millis, webhook::ProviderCallback,
 };
-use workflows::{
-    Sql, StoreError,
-    hot::reserve::ReserveOutcome,
-    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses::SealedAddress, order_changes, orders},
-    operator::{activities::OperationOutcome, audit::audit},
-    payments::{
-        callbacks,
-        checkout::{CheckoutError, checkout},
-        commands::CommandOutcome,
-        refunds::send_due,
-        sessions::close_due,
-    },
-    queue::dead_letters::{self, RequeueOutcome},
-    recovery::{
+use operations::{
+    commands::{activities::OperationOutcome, audit::audit},
+    upkeep::{
         rebuild::RebuildOutcome,
         sweep::{Retention, SweepOutcome, Sweeper},
         turns,
     },
+};
+use orders::{
+    dead_letters::{self, RequeueOutcome},
+    ledger::{order_changes, order_rows},
+};
+use payments::{
+    callbacks,
+    checkout::{CheckoutError, checkout},
+    commands::CommandOutcome,
+    ledger::addresses::SealedAddress,
+    refunds::send_due,
+    sessions::close_due,
+};
+use sale::reserve::ReserveOutcome;
+use stores::{
+    Sql, StoreError,
+    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
 };
 
 use crate::{
@@ -98,7 +103,7 @@ impl Workflow {
                 callbacks::apply(&fixture.redis, &fixture.sql, &self.callback(&order_no), NOW).await.map(|_| true)?
             }
             Checkout => {
-                let Some(row) = orders::load(&fixture.sql, &order_no).await? else { return Ok(Outcome::Refused) };
+                let Some(row) = order_rows::load(&fixture.sql, &order_no).await? else { return Ok(Outcome::Refused) };
                 let order = row.order;
                 let address = SealedAddress { sealed: "sealed", language: &Language::default() };
                 let checked_out = checkout(&fixture.redis, &fixture.sql, &fixture.redis, &order, address, NOW).await;

@@ -6,10 +6,12 @@ use std::{
 };
 
 use domain::{money::Money, order::Order, time::Millis, webhook::PaymentProvider};
-use workflows::{
-    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
+use payments::{
     ledger::{refunds::Refund, sessions::DueSession},
-    payments::provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
+    provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
+};
+use stores::{
+    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ports::KeyValue,
 };
 

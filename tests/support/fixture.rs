@@ -23,31 +23,32 @@ use domain::{
     time::Millis,
     webhook::ProviderCallback,
 };
-use tempfile::TempDir;
-use ulid::Ulid;
-use workflows::{
-    Redis, Sql, StoreError,
-    hot::reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
-    ledger::{activities, orders, schema},
-    operator::{
+use operations::{
+    commands::{
         activities::{OperationOutcome, OperatorContext},
         audit,
     },
-    payments::{
-        callbacks::{self, CallbackEffect},
-        commands::{self, CommandOutcome},
-        provider::Provider,
-        refunds,
-    },
-    ports::SqlValue,
-    queue::{message_batch, order_writer},
-    recovery::{
+    upkeep::{
         budget::Budget,
         rebuild::{Rebuild, RebuildOutcome},
         report::Report,
         turns,
     },
 };
+use orders::{ledger::order_rows, message_batch, order_writer};
+use payments::{
+    callbacks::{self, CallbackEffect},
+    commands::{self, CommandOutcome},
+    provider::Provider,
+    refunds,
+};
+use sale::{
+    ledger::activities,
+    reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
+};
+use stores::{Redis, Sql, StoreError, ledger::schema, ports::SqlValue};
+use tempfile::TempDir;
+use ulid::Ulid;
 
 pub use self::{
     losses::{RedisSnapshot, check_gates},
@@ -334,7 +335,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Applies the callback that the order's full amount was paid. The callback's id is `<event>-<order number>`.
     pub async fn payment_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackEffect, StoreError> {
-        let amount = match orders::load(&self.sql, order_no).await? {
+        let amount = match order_rows::load(&self.sql, order_no).await? {
             Some(row) => row.order.money.amount,
             None => 0,
         };
@@ -343,7 +344,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Applies the callback that the order's full amount was refunded.
     pub async fn refund_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackEffect, StoreError> {
-        let amount = orders::load(&self.sql, order_no).await?.map_or(0, |row| row.order.money.amount);
+        let amount = order_rows::load(&self.sql, order_no).await?.map_or(0, |row| row.order.money.amount);
         self.apply_callback("refund.succeeded", order_no, event, amount).await
     }
 
@@ -366,11 +367,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Returns the checkout URL that polling shows, from Redis.
     pub async fn redis_checkout_url(&self, order_no: &OrderNo) -> Option<String> {
-        workflows::hot::status::load_order(&self.redis, order_no)
-            .await
-            .unwrap()
-            .order
-            .and_then(|order| order.checkout_url)
+        orders::status::load_order(&self.redis, order_no).await.unwrap().order.and_then(|order| order.checkout_url)
     }
 
     /// Applies a callback of type `kind` about payment `pay-<order number>`. `amount` is in cents.
@@ -403,7 +400,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             money: Money::new(100, "EUR"),
             ..ProviderCallback::default()
         };
-        workflows::ledger::payments::record_callback(&self.sql, &callback, received_at).await.unwrap();
+        payments::ledger::callback_rows::record_callback(&self.sql, &callback, received_at).await.unwrap();
         let statement = "UPDATE callbacks SET order_no = ?2 WHERE id = ?1";
         self.sql.run(statement, vec![callback.id.into(), order_no.to_string().into()]).await.unwrap();
     }
@@ -432,12 +429,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Returns an order's status in the ledger.
     pub async fn ledger_status(&self, order_no: &OrderNo) -> Option<OrderStatus> {
-        orders::load(&self.sql, order_no).await.unwrap().map(|row| row.order.status)
+        order_rows::load(&self.sql, order_no).await.unwrap().map(|row| row.order.status)
     }
 
     /// Returns an order's status in Redis.
     pub async fn redis_status(&self, order_no: &OrderNo) -> Option<OrderStatus> {
-        workflows::hot::status::load_order(&self.redis, order_no).await.unwrap().order.map(|order| order.status)
+        orders::status::load_order(&self.redis, order_no).await.unwrap().order.map(|order| order.status)
     }
 
     /// Returns left, held and sold units in Redis. Asserts that the audit passes, and that the stores agree if no order
@@ -454,6 +451,6 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Claims all due refunds, 10,000 s after [`NOW`], and returns how many there were.
     pub async fn claim_open_refunds(&self) -> usize {
-        workflows::ledger::refunds::claim_due(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
+        payments::ledger::refunds::claim_due(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
     }
 }

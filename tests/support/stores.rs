@@ -3,11 +3,11 @@
 use std::{cell::Cell, sync::Mutex};
 
 use redis::{Value as DriverValue, aio::MultiplexedConnection};
-use tokio_postgres::types::{ToSql, Type};
-use workflows::{
+use stores::{
     Redis, Sql, StoreError,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
 };
+use tokio_postgres::types::{ToSql, Type};
 
 /// A Redis connection through its native driver.
 #[derive(Clone)]

@@ -2,28 +2,24 @@
 
 use domain::{
     activity::{ActivityState, HumanCheck, Limit, Limits},
+    http::problem::Code,
     human_check::CheckRecord,
     ids::UserId,
-    problem::Code,
     time::Millis,
 };
-use ulid::Ulid;
-use workflows::{
-    Redis,
-    hot::{
-        admission::{CheckOutcome, Endpoint, MAX_OPEN_TICKETS, SUSPICION_THRESHOLD, Visitor, admit, precheck},
-        reserve::{ReserveOutcome, ReserveRequest, reserve},
-    },
-    keys::Keys,
-    ledger::activities,
-    operator::{
-        activities::OperationOutcome,
-        bans::{self, BanSubject},
-        stats::stats,
-    },
-    payments::commands::CommandOutcome,
-    ports::RedisValue,
+use operations::commands::{
+    activities::OperationOutcome,
+    bans::{self, BanSubject},
+    stats::stats,
 };
+use payments::commands::CommandOutcome;
+use sale::{
+    admission::{CheckOutcome, Endpoint, MAX_OPEN_TICKETS, SUSPICION_THRESHOLD, Visitor, admit, precheck},
+    ledger::activities,
+    reserve::{ReserveOutcome, ReserveRequest, reserve},
+};
+use stores::{Redis, keys::Keys, ports::RedisValue};
+use ulid::Ulid;
 
 use crate::{
     fixture::{Fixture, NOW, new_fixture},
@@ -465,15 +461,15 @@ async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
     let reporter = Visitor { counts: vec![(robot.ip.clone(), 600)], ..visitor(&fixture, "calm", "192.0.2.1") };
     precheck(&fixture.redis, &reporter, TICKET).await.unwrap();
-    let key = workflows::keys::Keys::of(&fixture.activity).ban_ip(&robot.ip);
+    let key = stores::keys::Keys::of(&fixture.activity).ban_ip(&robot.ip);
     let ends = fixture.redis.command("PEXPIRETIME", vec![key.into()]).await.unwrap();
-    assert_eq!(ends, [workflows::ports::RedisValue::Int(far.0)]);
+    assert_eq!(ends, [stores::ports::RedisValue::Int(far.0)]);
 }
 
 #[tokio::test]
 async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum_wait() {
     let fixture = new_fixture("sqlite", 10, 5).await;
-    let stats = workflows::keys::Keys::of(&fixture.activity).named("stats");
+    let stats = stores::keys::Keys::of(&fixture.activity).named("stats");
     // The maximum wait is 60 s. At 10 orders written a second, 600 may be queued.
     let set = |waiting: &str| {
         let args = ["enqueued", waiting, "written", "0", "rate", "10"];
@@ -496,7 +492,7 @@ async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum
 async fn a_start_that_moves_into_the_future_gets_a_new_start_key() {
     let fixture = new_fixture("sqlite", 10, 5).await;
     let operator =
-        workflows::operator::activities::OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
+        operations::commands::activities::OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
     let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
     let put = async |starts_at: Millis| {
         let ends_at = Millis(spec.ends_at.0.max(starts_at.0 + 60_000));
@@ -513,7 +509,7 @@ async fn a_start_that_moves_into_the_future_gets_a_new_start_key() {
 async fn a_new_start_key_invalidates_the_old_one_at_once() {
     let fixture = new_fixture("sqlite", 10, 5).await;
     let operator =
-        workflows::operator::activities::OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
+        operations::commands::activities::OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
     assert!(matches!(operator.rotate_start_key(&fixture.activity).await.unwrap(), OperationOutcome::Done(_)));
     let old = fixture.reserve(1, "ada", 1).await.unwrap();
     assert_eq!(old.outcome, ReserveOutcome::Refused(Code::StartKeyInvalid, 0));

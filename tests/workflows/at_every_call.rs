@@ -6,7 +6,7 @@ use std::{
     rc::Rc,
 };
 
-use workflows::{
+use stores::{
     Redis, Sql, StoreError,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
 };

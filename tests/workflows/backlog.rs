@@ -1,14 +1,12 @@
 //! Tests of the backlog counts: events, refunds, held callbacks and dead letters, on both ledgers (G6; E4, E7, D4).
 
-use workflows::{
-    Redis,
-    ledger::{
-        backlog::{Backlog, load},
-        events::set_enabled,
-    },
-    payments::callbacks::held,
-    queue::event_delivery::{WebhookTarget, deliver_due},
+use operations::ledger::backlog::{Backlog, load};
+use orders::{
+    event_delivery::{WebhookTarget, deliver_due},
+    ledger::events::set_enabled,
 };
+use payments::callbacks::held;
+use stores::Redis;
 
 use crate::{
     fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
@@ -54,7 +52,7 @@ async fn pending_work_is_counted_until_it_is_done() {
         held::dismiss(&fixture.sql, &format!("unknown-{}", fixture.order_no(7))).await.unwrap();
         assert_eq!(count().await.held_callbacks, 1, "{ledger}");
 
-        let stock = workflows::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
+        let stock = stores::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
         fixture.redis.command("SET", vec![stock.into(), "3".into()]).await.unwrap();
         for n in 2..=4 {
             fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
@@ -62,9 +60,9 @@ async fn pending_work_is_counted_until_it_is_done() {
         assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");
         assert_eq!(count().await.dead_letters, 1, "{ledger}");
         fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
-        let dead_letter = workflows::queue::dead_letters::list(&fixture.sql, "", 200).await.unwrap().remove(0);
+        let dead_letter = orders::dead_letters::list(&fixture.sql, "", 200).await.unwrap().remove(0);
         let dead_letter = domain::ids::OrderNo::parse(&dead_letter.order_no).unwrap();
-        workflows::queue::dead_letters::requeue(&fixture.redis, &fixture.sql, &dead_letter).await.unwrap();
+        orders::dead_letters::requeue(&fixture.redis, &fixture.sql, &dead_letter).await.unwrap();
         assert_eq!(count().await.dead_letters, 0, "{ledger}: a requeued message still counts as a dead letter");
     }
 }

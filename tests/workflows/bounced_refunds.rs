@@ -6,15 +6,15 @@ use domain::{
     order::OrderStatus,
     webhook::{PaymentProvider, ProviderCallback},
 };
-use workflows::{
-    ledger::{
-        backlog::load,
-        payments,
-        refunds::{self, RefundAttempt, RefundKind},
-    },
-    payments::callbacks::{
+use operations::ledger::backlog::load;
+use payments::{
+    callbacks::{
         self, CallbackEffect,
         held::{self, ResolveOutcome},
+    },
+    ledger::{
+        callback_rows,
+        refunds::{self, RefundAttempt, RefundKind},
     },
 };
 
@@ -70,7 +70,7 @@ pub async fn requested_refund(fixture: &RealFixture, kind: RefundKind) -> (Order
 }
 
 pub async fn held_callbacks(fixture: &RealFixture) -> Vec<(String, String)> {
-    let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
+    let held = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
     held.into_iter().map(|callback| (callback.id, callback.outcome.as_str().to_owned())).collect()
 }
 
@@ -96,7 +96,7 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         );
         assert_eq!(load(&fixture.sql).await.unwrap().held_callbacks, 1, "{ledger}");
         assert_eq!(
-            payments::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(),
+            callback_rows::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(),
             2,
             "{ledger}: the held callback was erased"
         );

@@ -3,22 +3,20 @@
 //! The provider is [`FakeProvider`]. All tests run on both ledgers.
 
 use domain::order::OrderStatus;
-use workflows::{
-    Sql,
+use operations::upkeep::turns;
+use orders::ledger::{order_changes, order_rows};
+use payments::{
+    callbacks::CallbackEffect,
+    checkout::CheckoutError,
+    commands::CommandOutcome,
     ledger::{
-        addresses, order_changes, orders, refunds,
+        addresses, refunds,
         sessions::{self, GRACE_MS, Session},
     },
-    payments::{
-        callbacks::CallbackEffect,
-        checkout::CheckoutError,
-        commands::CommandOutcome,
-        provider::{Presentation, Provider},
-        sessions::close_due,
-    },
-    ports::SqlValue,
-    recovery::turns,
+    provider::{Presentation, Provider},
+    sessions::close_due,
 };
+use stores::{Sql, ports::SqlValue};
 
 use crate::{
     fakes::{FakeProvider, RefundBehaviour},
@@ -68,7 +66,7 @@ async fn a_session_of_an_order_that_was_released_meanwhile_starts_no_payment_and
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.pending_order(1, "ada", 1).await;
-        let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
+        let order = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
         let opened = provider.open_session(&order, 1, &Presentation::default()).await.unwrap();
         order_changes::cancel(&fixture.sql, &order_no, NOW).await.unwrap().expect("cancelled");
         let provider_name = provider.name().as_str().to_owned();
@@ -224,7 +222,7 @@ async fn a_session_that_ended_early_is_hidden_and_replaced() {
         provider.end_last_session(&order_no.to_string());
         assert_eq!(fixture.session_ended(&order_no, &ended, "e").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(fixture.redis_checkout_url(&order_no).await, None, "{ledger}: polling");
-        let listed = orders::list_for_user(&fixture.sql, &first.user, None, 10).await.unwrap();
+        let listed = order_rows::list_for_user(&fixture.sql, &first.user, None, 10).await.unwrap();
         assert!(listed.iter().all(|order| order.checkout_url.is_none()), "{ledger}: the list of orders");
         assert_eq!(
             fixture.ledger_status(&order_no).await,
@@ -298,7 +296,7 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.pending_order(1, "ada", 1).await;
-        let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
+        let order = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
         let opened = provider.open_session(&order, 1, &Presentation::default()).await.unwrap();
         let due = order.pay_by.unwrap();
         let name = provider.name().as_str().to_owned();

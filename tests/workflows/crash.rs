@@ -4,14 +4,10 @@
 //! A sweeper, a retry or an operator's second try always completes what the crash left behind.
 
 use domain::{activity::ActivityState, order::OrderStatus};
-use workflows::{
-    Redis,
-    hot::admission::Endpoint,
-    ledger::backlog,
-    operator::activities::OperationOutcome,
-    queue::{dead_letters, order_writer},
-    recovery::rebuild::RebuildOutcome,
-};
+use operations::{commands::activities::OperationOutcome, ledger::backlog, upkeep::rebuild::RebuildOutcome};
+use orders::{dead_letters, order_writer};
+use sale::admission::Endpoint;
+use stores::Redis;
 
 use crate::{
     crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
@@ -130,7 +126,8 @@ async fn a_crashed_late_payment_takes_one_unit_or_is_refunded() {
 
 #[tokio::test]
 async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
-    use workflows::{hot::read_gate::read_gate, ledger::activities, operator::activities::OperatorContext};
+    use operations::commands::activities::OperatorContext;
+    use sale::{ledger::activities, read_gate::read_gate};
     crash_at_every_call(
         1,
         async |_| {},
@@ -154,8 +151,8 @@ async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
 #[tokio::test]
 async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
     use domain::{human_check::CheckRecord, ids::UserId};
+    use sale::admission::{CheckOutcome, Visitor, admit, precheck};
     use ulid::Ulid;
-    use workflows::hot::admission::{CheckOutcome, Visitor, admit, precheck};
     let visitor = |activity: &domain::ids::ActivityId| Visitor {
         activity: activity.clone(),
         user: UserId::parse("ada").unwrap(),
@@ -211,7 +208,7 @@ async fn a_crashed_replay_makes_one_order() {
     crash_at_every_call(
         1,
         async |fixture| {
-            let stock = workflows::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
+            let stock = stores::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
             fixture.redis.command("SET", vec![stock.into(), "2".into()]).await.unwrap();
             fixture.reserve(1, "ada", 1).await.unwrap();
             fixture.reserve(2, "bob", 1).await.unwrap();
@@ -265,7 +262,7 @@ async fn a_crashed_publish_can_be_repeated() {
         5,
         async |fixture| {
             fixture.pending_order(1, "ada", 2).await;
-            let keys = workflows::keys::Keys::of(&fixture.activity);
+            let keys = stores::keys::Keys::of(&fixture.activity);
             for key in ["gate", "stock:phone", "stats", "holders:phone", "orders"] {
                 fixture.redis.command("DEL", vec![keys.named(key).into()]).await.unwrap();
             }
@@ -275,7 +272,7 @@ async fn a_crashed_publish_can_be_repeated() {
             let again = fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
             assert!(matches!(again, OperationOutcome::Done(_)), "{again:?}");
             if fixture.redis_status(&fixture.order_no(1)).await.is_none()
-                || workflows::operator::audit::audit(&fixture.redis, &fixture.sql, &fixture.activity, 2)
+                || operations::commands::audit::audit(&fixture.redis, &fixture.sql, &fixture.activity, 2)
                     .await
                     .unwrap()
                     .is_none()

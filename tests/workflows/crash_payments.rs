@@ -8,23 +8,24 @@ use domain::{
     order::{Order, OrderStatus},
     webhook::PaymentProvider,
 };
-use workflows::{
-    Sql,
-    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
+use operations::upkeep::turns;
+use orders::{
+    event_delivery::{WebhookTarget, deliver_due},
+    ledger::events::set_enabled,
+};
+use payments::{
+    commands::CommandOutcome,
     ledger::{
-        addresses,
-        events::set_enabled,
-        payments,
+        addresses, callback_rows,
         refunds::{self, Refund},
         sessions::DueSession,
     },
-    payments::{
-        commands::CommandOutcome,
-        provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
-        sessions::close_due,
-    },
-    queue::event_delivery::{WebhookTarget, deliver_due},
-    recovery::turns,
+    provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
+    sessions::close_due,
+};
+use stores::{
+    Sql,
+    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
 };
 
 use crate::{
@@ -209,7 +210,7 @@ async fn an_early_refund_is_applied_by_the_next_delivery_of_a_payment_that_was_a
             fixture.recover().await;
         },
         async |fixture, point| {
-            assert_eq!(payments::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{point}");
+            assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{point}");
             assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::Refunded), "{point}");
             assert_eq!(fixture.units().await, (1, 0, 0), "{point}");
         },

@@ -4,7 +4,7 @@
 
 use std::{cell::Cell, rc::Rc};
 
-use workflows::{
+use stores::{
     Redis, Sql, StoreError,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
 };

@@ -1,7 +1,8 @@
 //! Tests of the paged list of dead letters (D4, I4): unreplayed ones come first, and every one is listed.
 
 use domain::time::Millis;
-use workflows::{Sql, queue::dead_letters};
+use orders::dead_letters;
+use stores::Sql;
 
 use crate::fixture::{LEDGERS, NOW, RealFixture, new_fixture};
 

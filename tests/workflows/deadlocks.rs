@@ -8,16 +8,11 @@ use domain::{
     order::OrderStatus,
     time::Millis,
 };
+use orders::ledger::order_changes::{self, NewOrder};
+use payments::ledger::callback_rows::{self, Callback};
+use sale::ledger::activities;
+use stores::{Sql, StoreError, ports::SqlValue};
 use ulid::Ulid;
-use workflows::{
-    Sql, StoreError,
-    ledger::{
-        activities,
-        order_changes::{self, NewOrder},
-        payments::{self, Callback},
-    },
-    ports::SqlValue,
-};
 
 use crate::{
     epochs::RealFixture,
@@ -108,9 +103,9 @@ async fn payments_a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
             let order_no = OrderNo::new(fixture.activity.clone(), Ulid::from_parts(2, u128::from(n * 6 % 2_000_u64)));
             let callback =
                 Callback { order_no: order_no.to_string(), payment: format!("pay {n}"), ..Callback::default() };
-            payments::mark_paid(&payer, &callback, OrderStatus::PendingPayment, NOW).await?;
+            callback_rows::mark_paid(&payer, &callback, OrderStatus::PendingPayment, NOW).await?;
             if n % 2 == 0 {
-                payments::request_refund(&payer, &order_no, payments::EVER, NOW).await?;
+                callback_rows::request_refund(&payer, &order_no, callback_rows::EVER, NOW).await?;
             }
         }
         Ok::<_, StoreError>(())

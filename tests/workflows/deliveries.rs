@@ -3,18 +3,20 @@
 use std::{cell::Cell, time::Duration};
 
 use domain::{order::OrderStatus, time::Millis};
-use workflows::{
+use operations::{
+    commands::{activities::OperationOutcome, stats},
+    upkeep::{report::Report, turns},
+};
+use orders::{
+    dead_letters,
+    order_writer::{self, BATCH_SIZE, DrainBudget, MAX_DELIVERIES},
+    stream,
+};
+use sale::ledger::activities;
+use stores::{
     Redis, Sql, StoreError,
     keys::{Keys, WRITERS},
-    ledger::activities,
-    operator::{activities::OperationOutcome, stats},
     ports::{Dialect, RedisValue, SqlValue},
-    queue::{
-        dead_letters,
-        order_writer::{self, BATCH_SIZE, DrainBudget, MAX_DELIVERIES},
-        stream,
-    },
-    recovery::{report::Report, turns},
 };
 
 use crate::{

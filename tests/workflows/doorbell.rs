@@ -1,10 +1,7 @@
 //! Tests of the doorbell that wakes order writers (D3).
 
 use futures::{StreamExt, future::join_all};
-use workflows::{
-    DOORBELL_CHANNEL,
-    queue::doorbell::{Doorbell, ring_for_one},
-};
+use orders::doorbell::{DOORBELL_CHANNEL, Doorbell, ring_for_one};
 
 use crate::fixture::{new_fixture, redis_url};
 

@@ -4,18 +4,17 @@
 
 use std::cell::Cell;
 
-use domain::{activity::ActivityState, order::OrderStatus, problem::Code};
-use workflows::{
+use domain::{activity::ActivityState, http::problem::Code, order::OrderStatus};
+use operations::upkeep::{rebuild::RebuildOutcome, report::Report};
+use orders::{
+    dead_letters::{self, RequeueOutcome},
+    message_batch, order_writer, stream,
+};
+use sale::{ledger::epochs, reserve::ReserveOutcome};
+use stores::{
     Redis, Sql, StoreError,
-    hot::reserve::ReserveOutcome,
     keys::Keys,
-    ledger::epochs,
     ports::{Dialect, RedisValue, SqlValue},
-    queue::{
-        dead_letters::{self, RequeueOutcome},
-        message_batch, order_writer, stream,
-    },
-    recovery::{rebuild::RebuildOutcome, report::Report},
 };
 
 use crate::{

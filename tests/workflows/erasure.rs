@@ -3,16 +3,19 @@
 use std::cell::Cell;
 
 use domain::time::Millis;
+use operations::{
+    commands::activities::{DeleteOutcome, OperationOutcome, delete_draft},
+    upkeep::erasure::erase_old,
+};
+use orders::{dead_letters, ledger::order_rows};
+use payments::ledger::addresses;
+use sale::{ledger::activities, visitors::CachedActivity};
 use serde_json::json;
-use workflows::{
+use stores::{
     Redis, Sql, StoreError,
-    cache::{shared_value, visitors::CachedActivity},
     keys::ACTIVITIES,
-    ledger::{activities, addresses, orders},
-    operator::activities::{DeleteOutcome, OperationOutcome, delete_draft},
     ports::{Dialect, SqlValue},
-    queue::dead_letters,
-    recovery::erasure::erase_old,
+    shared_value,
 };
 
 use crate::{
@@ -137,7 +140,7 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
                 DeleteOutcome::Deleted,
                 "{ledger}"
             );
-            let left = orders::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap().len();
+            let left = order_rows::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap().len();
             assert!(left <= orders_left, "{ledger}");
             orders_left = left;
         }
@@ -190,7 +193,7 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
         // The process dies after the activity was marked.
         let sql = Dying(&fixture.sql, Cell::new(1));
         erase_old(&fixture.redis, &sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap_err();
-        let spec = workflows::ledger::activities::load(&fixture.sql, &fixture.activity).await.unwrap();
+        let spec = sale::ledger::activities::load(&fixture.sql, &fixture.activity).await.unwrap();
         assert_eq!(spec, None, "{ledger}: operators do not see it any more");
         assert!(
             matches!(fixture.operator().resume(&fixture.activity).await.unwrap(), OperationOutcome::NotFound),
@@ -200,7 +203,7 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
         fixture.payment_succeeded(&fixture.order_no(1), "late").await.unwrap();
         fixture.sql.run(paid_at, vec![fixture.order_no(1).to_string().into(), LATER.plus(1).0.into()]).await.unwrap();
         erase(&fixture, LATER).await;
-        let left = orders::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap();
+        let left = order_rows::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap();
         assert_eq!(left.len(), 1, "{ledger}: {left:?}");
         assert_eq!(addresses::load(&fixture.sql, &fixture.order_no(8)).await.unwrap(), None, "{ledger}");
         fixture.refund_succeeded(&fixture.order_no(1), "r").await.unwrap();

@@ -3,13 +3,12 @@
 //! Every transition is sent after it is in the ledger, in order for each order, with the same id at each attempt.
 
 use domain::{order::OrderStatus, time::Millis};
-use standardwebhooks::Webhook;
-use workflows::{
-    Redis, Sql,
-    keys::Keys,
+use orders::{
+    event_delivery::{DeliveryReport, WebhookTarget, deliver_due},
     ledger::events::{self, set_enabled},
-    queue::event_delivery::{DeliveryReport, WebhookTarget, deliver_due},
 };
+use standardwebhooks::Webhook;
+use stores::{Redis, Sql, keys::Keys};
 
 use crate::{
     fakes::{FakeEndpoint, header},

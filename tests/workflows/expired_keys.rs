@@ -1,13 +1,13 @@
 //! Tests that an activity leaves nothing in Redis after its keys expired.
 
 use domain::{activity::ActivityState, time::Millis};
-use workflows::{
+use operations::upkeep::{gates, report::Report, turns};
+use orders::order_writer::{self, DrainBudget};
+use sale::ledger::activities;
+use stores::{
     Redis, Sql,
     keys::{ACTIVITIES, Keys},
-    ledger::activities,
     ports::RedisValue,
-    queue::order_writer::{self, DrainBudget},
-    recovery::{gates, report::Report, turns},
 };
 
 use crate::{

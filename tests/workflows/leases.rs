@@ -1,7 +1,8 @@
 //! Tests of leases (G3): one sweeper holds the lease, and a sweeper that lost it changes nothing.
 
 use futures::future::join_all;
-use workflows::{cache::lease, ledger::leases, recovery::turns};
+use operations::upkeep::turns;
+use stores::{lease, ledger::leases};
 
 use crate::fixture::{LEDGERS, NOW, new_fixture};
 

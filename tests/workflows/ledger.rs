@@ -9,21 +9,17 @@ use domain::{
     order::OrderStatus,
     time::Millis,
 };
-use workflows::{
-    Redis, Sql, StoreError,
-    hot::{
-        order_list::{self, Page},
-        reserve::ReserveOutcome,
-    },
-    keys::Keys,
-    ledger::{activities, orders, schema},
-    operator::{
-        activities::OperationOutcome,
-        bans::{self, BanSubject},
-    },
-    ports::SqlValue,
+use operations::commands::{
+    activities::OperationOutcome,
+    bans::{self, BanSubject},
+};
+use orders::{
+    ledger::order_rows,
+    order_list::{self, Page},
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
 };
+use sale::{ledger::activities, reserve::ReserveOutcome};
+use stores::{Redis, Sql, StoreError, keys::Keys, ledger::schema, ports::SqlValue};
 
 use crate::fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
 
@@ -198,16 +194,14 @@ async fn an_acknowledged_batch_is_not_reclaimed() {
             fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
         // The first call writes and acknowledges the whole batch, so a second writer reclaims nothing.
-        let first = workflows::queue::order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW)
-            .await
-            .unwrap();
+        let first =
+            orders::order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW).await.unwrap();
         assert_eq!(first.written, 100);
         let reclaimed =
-            workflows::queue::order_writer::write_reclaimed(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 0)
-                .await;
+            orders::order_writer::write_reclaimed(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 0).await;
         assert_eq!(reclaimed.unwrap().messages, 0, "{ledger}: everything was acknowledged");
         assert_eq!(fixture.units().await, (0, 100, 0), "{ledger}");
-        let known = orders::load_many(&fixture.sql, &[&fixture.order_no(3), &fixture.order_no(4)]).await.unwrap();
+        let known = order_rows::load_many(&fixture.sql, &[&fixture.order_no(3), &fixture.order_no(4)]).await.unwrap();
         assert_eq!(known.len(), 2);
     }
 }
@@ -240,7 +234,7 @@ async fn a_users_orders_are_listed_newest_first_in_pages() {
 
 #[tokio::test]
 async fn a_failed_order_is_a_dead_letter_and_can_be_replayed() {
-    use workflows::queue::dead_letters::{self, RequeueOutcome};
+    use orders::dead_letters::{self, RequeueOutcome};
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
         let stock = Keys::of(&fixture.activity).stock(&fixture.sku);
@@ -271,7 +265,7 @@ async fn an_unreadable_message_does_not_block_the_stream() {
         fixture.redis.command("XADD", vec![stream.into(), "*".into(), "o".into(), "nonsense".into()]).await.unwrap();
         fixture.reserve(1, "ada", 1).await.unwrap();
         assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}");
-        let letters = workflows::queue::dead_letters::list(&fixture.sql, "", 200).await.unwrap();
+        let letters = orders::dead_letters::list(&fixture.sql, "", 200).await.unwrap();
         let mine = letters.iter().filter(|letter| letter.order_no.starts_with(fixture.activity.as_str()));
         assert_eq!(mine.map(|letter| letter.message.as_str()).collect::<Vec<_>>(), ["nonsense"], "{ledger}");
     }
@@ -280,7 +274,7 @@ async fn an_unreadable_message_does_not_block_the_stream() {
 #[tokio::test]
 async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
     use domain::activity::ActivityState;
-    use workflows::recovery::rebuild::RebuildOutcome;
+    use operations::upkeep::rebuild::RebuildOutcome;
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 10, 3).await;
         let paid = fixture.pending_order(1, "ada", 2).await;
@@ -370,7 +364,7 @@ async fn ended_bans_and_lapsed_strikes_are_erased() {
 
 #[tokio::test]
 async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
-    use workflows::ledger::operator_changes::{self, OperatorChange};
+    use operations::ledger::operator_changes::{self, OperatorChange};
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
         let change = |action: &str| OperatorChange {
@@ -400,8 +394,8 @@ async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
 
 #[tokio::test]
 async fn a_banned_user_cannot_reserve_until_the_ban_is_lifted() {
-    use domain::{ids::UserId, problem::Code};
-    use workflows::operator::bans::{self, BanSubject};
+    use domain::{http::problem::Code, ids::UserId};
+    use operations::commands::bans::{self, BanSubject};
     let fixture = new_fixture("sqlite", 5, 1).await;
     let banned = BanSubject::User(UserId::parse("mallory").unwrap());
     bans::ban(&fixture.redis, &fixture.sql, &banned, domain::time::Millis(4_000_000_000_000), "robot").await.unwrap();

@@ -1,10 +1,10 @@
 //! Tests of rate limits (B4): the Lua code against an independent model, on random arrivals.
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
-use workflows::{
+use stores::{
     Redis,
+    lua::LIMITS,
     ports::{RedisArg, RedisValue},
-    script::LIMITS_SOURCE,
 };
 
 use crate::fixture::new_fixture;

@@ -2,13 +2,12 @@
 
 use std::cell::Cell;
 
-use domain::{activity::ActivityState, problem::Code};
-use workflows::{
+use domain::{activity::ActivityState, http::problem::Code};
+use operations::commands::activities::OperationOutcome;
+use sale::{ledger::activities, reserve::ReserveOutcome};
+use stores::{
     Redis, Sql, StoreError,
-    hot::reserve::ReserveOutcome,
     keys::{ACTIVITIES, Keys},
-    ledger::activities,
-    operator::activities::OperationOutcome,
     ports::{RedisArg, RedisValue},
 };
 

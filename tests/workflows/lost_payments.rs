@@ -4,12 +4,13 @@
 
 use domain::{ids::OrderNo, order::OrderStatus, time::Millis, webhook::PaymentProvider};
 use futures::future::join_all;
-use workflows::{
-    ledger::{backlog::load, payments::LOST_PAYMENT, refunds},
-    payments::callbacks::{
+use operations::ledger::backlog::load;
+use payments::{
+    callbacks::{
         CallbackEffect,
         held::{self, ResolveOutcome},
     },
+    ledger::{callback_rows::LOST_PAYMENT, refunds},
 };
 
 use crate::{

@@ -1,10 +1,10 @@
 //! Tests of a Redis that loses its last writes and goes on: a crash with `appendfsync everysec`, or a promoted replica
 //! (D8, G4; I1, I2, I4, I5). Sweeps alone bring it back to what the ledger says.
 
-use domain::{order::OrderStatus, problem::Code, webhook::PaymentProvider};
-use workflows::{
-    Redis, Sql, hot::reserve::ReserveOutcome, keys::Keys, operator::audit, ports::SqlValue, recovery::turns,
-};
+use domain::{http::problem::Code, order::OrderStatus, webhook::PaymentProvider};
+use operations::{commands::audit, upkeep::turns};
+use sale::reserve::ReserveOutcome;
+use stores::{Redis, Sql, keys::Keys, ports::SqlValue};
 
 use crate::{
     epochs::{pause, resume},
@@ -51,7 +51,7 @@ async fn an_extension_that_redis_lost_comes_back() {
         let extended = fixture.order_row(&order_no).await.order.pay_by;
         fixture.lose_redis_writes(&snapshot).await;
         fixture.recover().await;
-        let lookup = workflows::hot::status::load_order(&fixture.redis, &order_no).await.unwrap();
+        let lookup = orders::status::load_order(&fixture.redis, &order_no).await.unwrap();
         assert_eq!(lookup.order.unwrap().pay_by, extended, "{ledger}");
     }
 }
@@ -143,7 +143,7 @@ async fn a_queue_counted_too_long_is_corrected_by_the_stream() {
         let counter = vec![Keys::of(&fixture.activity).named("stats").into(), "enqueued".into(), "3".into()];
         fixture.redis.command("HINCRBY", counter).await.unwrap();
         fixture.check_gates().await;
-        let stats = workflows::operator::stats::stats(&fixture.redis, &fixture.activity).await.unwrap().unwrap();
+        let stats = operations::commands::stats::stats(&fixture.redis, &fixture.activity).await.unwrap().unwrap();
         assert_eq!((stats.queue, stats.stream), (1, 1), "{ledger}");
     }
 }

@@ -2,20 +2,18 @@
 //!
 //! A rebuild backfills them from Redis, those that release units first.
 
-use domain::{ids::OrderNo, order::OrderStatus, problem::Code};
-use workflows::{
-    Redis, Sql,
-    hot::reserve::ReserveOutcome,
-    keys::Keys,
+use domain::{http::problem::Code, ids::OrderNo, order::OrderStatus};
+use operations::upkeep::rebuild::RebuildOutcome;
+use orders::{dead_letters, ledger::order_changes};
+use payments::{
+    callbacks::CallbackEffect,
     ledger::{
-        order_changes,
-        payments::{self, Callback, LOST_PAYMENT},
+        callback_rows::{self, Callback, LOST_PAYMENT},
         refunds,
     },
-    payments::callbacks::CallbackEffect,
-    queue::dead_letters,
-    recovery::rebuild::RebuildOutcome,
 };
+use sale::reserve::ReserveOutcome;
+use stores::{Redis, Sql, keys::Keys};
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
@@ -283,8 +281,8 @@ async fn transitions_that_only_the_ledger_has_survive_a_rebuild() {
         ];
         order_changes::cancel(&fixture.sql, &cancelled, NOW).await.unwrap();
         let payment = Callback { order_no: paid.to_string(), payment: "p".to_owned(), ..Callback::default() };
-        payments::mark_paid(&fixture.sql, &payment, OrderStatus::PendingPayment, NOW).await.unwrap();
-        payments::mark_refunded(&fixture.sql, &back, NOW).await.unwrap();
+        callback_rows::mark_paid(&fixture.sql, &payment, OrderStatus::PendingPayment, NOW).await.unwrap();
+        callback_rows::mark_refunded(&fixture.sql, &back, NOW).await.unwrap();
         rebuild_and_resume(&fixture).await;
         for (order_no, status) in
             [(&cancelled, OrderStatus::Cancelled), (&paid, OrderStatus::Paid), (&back, OrderStatus::Refunded)]

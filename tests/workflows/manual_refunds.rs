@@ -5,13 +5,16 @@
 use std::cell::Cell;
 
 use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
-use workflows::{
-    Sql, StoreError,
-    ledger::{backlog, payments, refunds},
-    payments::callbacks::{
+use operations::ledger::backlog;
+use payments::{
+    callbacks::{
         self, CallbackEffect,
         held::{self, ResolveOutcome},
     },
+    ledger::{callback_rows, refunds},
+};
+use stores::{
+    Sql, StoreError,
     ports::{Dialect, SqlValue},
 };
 
@@ -202,26 +205,26 @@ async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = order_with_held_payment(&fixture).await;
-        let callback = payments::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
+        let callback = callback_rows::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
         held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
         assert_eq!(
-            payments::mark_paid(&fixture.sql, &callback, OrderStatus::PendingPayment, NOW).await.unwrap(),
+            callback_rows::mark_paid(&fixture.sql, &callback, OrderStatus::PendingPayment, NOW).await.unwrap(),
             None,
             "{ledger}"
         );
         fixture.expire_orders().await.unwrap();
         assert_eq!(
-            payments::mark_paid(&fixture.sql, &callback, OrderStatus::Expired, NOW).await.unwrap(),
+            callback_rows::mark_paid(&fixture.sql, &callback, OrderStatus::Expired, NOW).await.unwrap(),
             None,
             "{ledger}"
         );
-        assert_eq!(payments::refund_late_payment(&fixture.sql, &callback, NOW).await.unwrap(), None, "{ledger}");
-        let lost = payments::Callback { payment: payments::LOST_PAYMENT.to_owned(), ..callback.clone() };
+        assert_eq!(callback_rows::refund_late_payment(&fixture.sql, &callback, NOW).await.unwrap(), None, "{ledger}");
+        let lost = callback_rows::Callback { payment: callback_rows::LOST_PAYMENT.to_owned(), ..callback.clone() };
         assert!(
-            payments::mark_paid(&fixture.sql, &lost, OrderStatus::Expired, NOW).await.unwrap().is_some(),
+            callback_rows::mark_paid(&fixture.sql, &lost, OrderStatus::Expired, NOW).await.unwrap().is_some(),
             "{ledger}"
         );
-        assert!(!payments::restore_payment_id(&fixture.sql, &callback).await.unwrap(), "{ledger}");
+        assert!(!callback_rows::restore_payment_id(&fixture.sql, &callback).await.unwrap(), "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }
@@ -302,9 +305,9 @@ async fn no_payment_of_an_order_whose_payment_id_was_lost_is_refunded_as_a_secon
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = order_with_held_payment(&fixture).await;
-        let callback = payments::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
-        let lost = payments::Callback { payment: payments::LOST_PAYMENT.to_owned(), ..callback };
-        payments::mark_paid(&fixture.sql, &lost, OrderStatus::PendingPayment, NOW).await.unwrap().expect("paid");
+        let callback = callback_rows::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
+        let lost = callback_rows::Callback { payment: callback_rows::LOST_PAYMENT.to_owned(), ..callback };
+        callback_rows::mark_paid(&fixture.sql, &lost, OrderStatus::PendingPayment, NOW).await.unwrap().expect("paid");
         assert_eq!(
             held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap(),
             ResolveOutcome::OrderPaid,
@@ -328,13 +331,13 @@ async fn held_callbacks_are_listed_page_by_page_however_many_wait() {
         }
         let (mut seen, mut last) = (Vec::new(), String::new());
         loop {
-            let page = payments::list_held(&fixture.sql, &last, 2).await.unwrap();
+            let page = callback_rows::list_held(&fixture.sql, &last, 2).await.unwrap();
             let Some(callback) = page.last() else { break };
             last.clone_from(&callback.id);
             seen.extend(page.into_iter().map(|callback| callback.id));
         }
         assert_eq!(seen, ["a", "d", "c", "b", "e"], "{ledger}");
-        assert_eq!(payments::list_held(&fixture.sql, "none\0", 2).await.unwrap(), [], "{ledger}");
+        assert_eq!(callback_rows::list_held(&fixture.sql, "none\0", 2).await.unwrap(), [], "{ledger}");
     }
 }
 
@@ -344,10 +347,10 @@ async fn a_callback_with_an_outcome_of_a_later_build_is_listed_and_kept_for_that
         let fixture = new_fixture(ledger, 5, 1).await;
         order_with_held_payment(&fixture).await;
         fixture.sql.run("UPDATE callbacks SET outcome = 'held_by_a_later_build'", Vec::new()).await.unwrap();
-        let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
+        let held = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(held.iter().map(|callback| callback.id.as_str()).collect::<Vec<_>>(), [HELD_CALLBACK], "{ledger}");
         assert_eq!(backlog::load(&fixture.sql).await.unwrap().held_callbacks, 1, "{ledger}");
-        assert_eq!(payments::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 0, "{ledger}");
+        assert_eq!(callback_rows::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 0, "{ledger}");
         assert_eq!(replay_held(&fixture).await, ResolveOutcome::NotHeld, "{ledger}");
         let order_no = fixture.order_no(1);
         assert_eq!(redeliver_payment(&fixture, &order_no, HELD_CALLBACK).await, CallbackEffect::NoChange, "{ledger}");

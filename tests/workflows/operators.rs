@@ -4,20 +4,24 @@ use std::{cell::Cell, time::Duration};
 
 use domain::{
     activity::{ActivitySpec, ActivityState, Sku},
+    http::problem::Code,
     ids::{ActivityId, SkuId, UserId},
-    problem::Code,
     time::Millis,
 };
 use futures::future::join;
-use workflows::{
-    Redis, Sql, StoreError,
-    hot::reserve::ReserveOutcome,
-    keys::Keys,
+use operations::{
+    commands::activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
+    upkeep::report::Report,
+};
+use orders::dead_letters;
+use sale::{
     ledger::activities::{self, Activity},
-    operator::activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
+    reserve::ReserveOutcome,
+};
+use stores::{
+    Redis, Sql, StoreError,
+    keys::Keys,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
-    queue::dead_letters,
-    recovery::report::Report,
     reply::Reply,
 };
 

@@ -6,14 +6,14 @@ use domain::{
     ids::{ActivityId, OrderNo, UserId},
     order::{Order, OrderStatus},
 };
-use workflows::{
-    Redis, Sql, StoreError,
-    hot::{
-        admission::{Endpoint, MAX_OPEN_TICKETS, Visitor, precheck},
-        order_list::{self, Page},
-    },
-    keys::Keys,
+use orders::order_list::{self, Page};
+use sale::{
+    admission::{Endpoint, MAX_OPEN_TICKETS, Visitor, precheck},
     ledger::activities,
+};
+use stores::{
+    Redis, Sql, StoreError,
+    keys::Keys,
     ports::{RedisArg, RedisValue},
 };
 

@@ -2,14 +2,14 @@
 
 use domain::{money::Money, order::OrderStatus, webhook::ProviderCallback};
 use futures::future::join_all;
-use workflows::{
-    ledger::{
-        payments,
-        refunds::{self, RefundKind},
-    },
-    payments::callbacks::{
+use payments::{
+    callbacks::{
         self, CallbackEffect, CallbackOutcome,
         held::{self, ResolveOutcome},
+    },
+    ledger::{
+        callback_rows,
+        refunds::{self, RefundKind},
     },
 };
 
@@ -60,7 +60,7 @@ async fn a_partial_refund_does_not_confirm_an_overpayment() {
         for (amount, currency) in [(99, "EUR"), (100, "USD")] {
             assert_eq!(refunded(amount, currency).await, CallbackEffect::Held, "{ledger}: {amount} {currency}");
         }
-        let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
+        let held = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
         assert!(held.iter().all(|callback| callback.outcome == CallbackOutcome::WrongAmount), "{ledger}: {held:?}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
         assert_eq!(refunded(100, "EUR").await, CallbackEffect::Changed, "{ledger}");
@@ -179,7 +179,7 @@ async fn an_order_whose_refund_was_reported_before_its_payment_is_refunded_and_i
             assert_eq!(fixture.payment_succeeded(&order_no, "p").await.unwrap(), CallbackEffect::Changed, "{case}");
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{case}");
             assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Refunded), "{case}");
-            assert_eq!(payments::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{case}");
+            assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{case}");
             fixture.send_refunds(&provider, 0).await.unwrap();
             assert!(provider.refunds.borrow().is_empty(), "{case}: the money was returned a second time");
             assert_eq!(fixture.units().await, if is_sold_out { (0, 1, 0) } else { (1, 0, 0) }, "{case}");
@@ -202,7 +202,7 @@ async fn a_payment_and_its_refund_that_are_reported_at_once_end_refunded() {
             refund.unwrap();
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger} {n}");
             assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger} {n}");
-            assert_eq!(payments::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+            assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
         }
         assert_eq!(fixture.units().await, (40, 0, 0), "{ledger}");
     }
@@ -231,7 +231,7 @@ async fn a_second_payment_whose_refund_was_reported_first_is_not_refunded_again(
         assert!(provider.refunds.borrow().is_empty(), "{ledger}: the money was returned a second time");
         assert_eq!(refunded("third", 99).await, CallbackEffect::Held, "{ledger}");
         fixture.payment_succeeded_with_id(&order_no, "third").await.unwrap();
-        let held = payments::list_held(&fixture.sql, "", 200).await.unwrap();
+        let held = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
         assert_eq!((held.len(), held[0].outcome), (1, CallbackOutcome::WrongAmount), "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
@@ -254,7 +254,7 @@ async fn a_held_payment_whose_refund_was_reported_first_is_not_refunded_again_by
         assert_eq!(refunded, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert!(provider.refunds.borrow().is_empty(), "{ledger}: the money was returned a second time");
-        assert_eq!(payments::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
         let untouched = is_known.then_some(OrderStatus::PendingPayment);
         assert_eq!(fixture.ledger_status(&order_no).await, untouched, "{ledger}");
     }
@@ -271,7 +271,7 @@ async fn a_callback_for_an_order_that_is_not_written_yet_is_held_and_replayed() 
             CallbackEffect::Held,
             "{ledger}"
         );
-        let waiting = payments::list_held(&fixture.sql, "", 200).await.unwrap();
+        let waiting = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
         assert_eq!((waiting.len(), waiting[0].outcome), (1, CallbackOutcome::UnknownOrder), "{ledger}");
         let reapply = async || held::reapply(&fixture.redis, &fixture.sql, &waiting[0].id, NOW).await.unwrap();
         assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Held), "{ledger}: still unknown");
@@ -298,7 +298,7 @@ async fn a_held_payment_can_be_refunded_or_dismissed_once() {
         assert_eq!(refund(&id("a")).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(refund(&id("a")).await, ResolveOutcome::NotHeld, "{ledger}");
         assert_eq!(held::dismiss(&fixture.sql, &id("b")).await.unwrap(), ResolveOutcome::Done(CallbackEffect::Changed));
-        assert_eq!(payments::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((open.len(), open[0].money.amount), (1, 99), "{ledger}");
         assert_eq!(

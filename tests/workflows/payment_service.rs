@@ -8,22 +8,23 @@ use domain::{
     order::OrderStatus,
     webhook::{PaymentProvider, ProviderCallback, sign},
 };
+use operations::upkeep::turns;
+use orders::ledger::{order_changes, order_rows};
+use payments::{
+    callbacks::{self, CallbackEffect, held},
+    checkout::{CheckoutError, checkout},
+    commands::CommandOutcome,
+    ledger::{addresses::SealedAddress, refunds, sessions},
+    provider::{Caller, Providers, RetryPolicy, Stripe, Webhook},
+    refunds::send_due,
+    sessions::close_due,
+};
 use serde_json::{Value, json};
-use support::OpenApi;
-use workflows::{
+use stores::{
     Sql,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses::SealedAddress, order_changes, orders, refunds, sessions},
-    payments::{
-        callbacks::{self, CallbackEffect, held},
-        checkout::{CheckoutError, checkout},
-        commands::CommandOutcome,
-        provider::{Caller, Providers, RetryPolicy, Stripe, Webhook},
-        refunds::send_due,
-        sessions::close_due,
-    },
-    recovery::turns,
 };
+use support::OpenApi;
 
 use crate::{
     epochs::RealFixture,
@@ -127,7 +128,7 @@ async fn check_out(
     n: u64,
     language: &str,
 ) -> Result<CommandOutcome, CheckoutError> {
-    let order = orders::load(&fixture.sql, &fixture.order_no(n)).await.unwrap().unwrap().order;
+    let order = order_rows::load(&fixture.sql, &fixture.order_no(n)).await.unwrap().unwrap().order;
     let language = Language::try_from(language.to_owned()).unwrap();
     let address = SealedAddress { sealed: "sealed", language: &language };
     checkout(&fixture.redis, &fixture.sql, providers, &order, address, NOW).await

@@ -9,20 +9,30 @@ use std::{
 };
 
 use domain::{activity::ActivityState, ids::UserId, time::Millis};
-use workflows::{
-    Sql,
-    ledger::{activities, backlog, events, orders, payments, refunds, unprocessed},
-    operator::{bans, stats},
-    payments::callbacks::held,
-    ports::{Dialect, SqlValue},
-    queue::{dead_letters, event_delivery::WebhookTarget},
-    recovery::{
+use operations::{
+    commands::{bans, stats},
+    ledger::backlog,
+    upkeep::{
         erasure::erase_old,
         rebuild::RebuildOutcome,
         report::Report,
         sweep::{Retention, SweepOutcome, Sweeper},
         turns,
     },
+};
+use orders::{
+    dead_letters,
+    event_delivery::WebhookTarget,
+    ledger::{events, order_rows},
+};
+use payments::{
+    callbacks::held,
+    ledger::{callback_rows, refunds, unprocessed},
+};
+use sale::ledger::activities;
+use stores::{
+    Sql,
+    ports::{Dialect, SqlValue},
 };
 
 use crate::{
@@ -119,11 +129,11 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     fixture.cancel(&cancelled).await.unwrap();
     fixture.payment_succeeded(&cancelled, "late").await.unwrap();
     fixture.checked_out_order(&provider, 3, "bob").await;
-    let newest = orders::list_for_user(sql, &ada, None, 1).await.unwrap();
+    let newest = order_rows::list_for_user(sql, &ada, None, 1).await.unwrap();
     let before = Some((newest[0].created_at, &newest[0].order_no));
-    assert_eq!(orders::list_for_user(sql, &ada, before, 1).await.unwrap().len(), 1);
+    assert_eq!(order_rows::list_for_user(sql, &ada, before, 1).await.unwrap().len(), 1);
     activities::list_lately_on_sale(sql, NOW).await.unwrap();
-    orders::load_many(sql, &[&order_no, &cancelled]).await.unwrap();
+    order_rows::load_many(sql, &[&order_no, &cancelled]).await.unwrap();
 
     // A sweep.
     let sweeper = Sweeper {
@@ -153,15 +163,15 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
     fixture.apply_callback("payment.succeeded", &cancelled, "wrong", 1).await.unwrap();
     held::refund(&fixture.redis, sql, &format!("wrong-{cancelled}"), NOW).await.unwrap();
-    payments::list_held(sql, "", 200).await.unwrap();
-    payments::list_held(sql, "e", 200).await.unwrap();
-    payments::list_for_order(sql, &order_no).await.unwrap();
-    let names_no_order = payments::Callback {
+    callback_rows::list_held(sql, "", 200).await.unwrap();
+    callback_rows::list_held(sql, "e", 200).await.unwrap();
+    callback_rows::list_for_order(sql, &order_no).await.unwrap();
+    let names_no_order = callback_rows::Callback {
         id: format!("r-{order_no}"),
         payment: "another".to_owned(),
         ..payments::Callback::default()
     };
-    payments::name_order(sql, &names_no_order).await.unwrap();
+    callback_rows::name_order(sql, &names_no_order).await.unwrap();
     unprocessed::defer(sql, &["a failure"], &["another"], NOW).await.unwrap();
     refunds::list_for_order(sql, &order_no).await.unwrap();
     refunds::list_unconfirmed(sql).await.unwrap();
@@ -199,7 +209,7 @@ async fn the_orders_of_an_activity_are_paged_by_number_whatever_the_collation() 
         }
         let (mut paged, mut after) = (Vec::new(), String::new());
         loop {
-            let page = orders::load_page(&fixture.sql, &first, &after, 4).await.unwrap();
+            let page = order_rows::load_page(&fixture.sql, &first, &after, 4).await.unwrap();
             let Some(last) = page.last() else { break };
             after = last.order.order_no.to_string();
             paged.extend(page.into_iter().map(|row| row.order.order_no));
@@ -209,7 +219,7 @@ async fn the_orders_of_an_activity_are_paged_by_number_whatever_the_collation() 
         newest_first.sort_by_key(|order_no| std::cmp::Reverse(order_no.ulid()));
         let ada = UserId::parse("ada").unwrap();
         fixture.sql.run("UPDATE orders SET created_at = 1", Vec::new()).await.unwrap();
-        let listed = orders::list_for_user(&fixture.sql, &ada, None, 20).await.unwrap();
+        let listed = order_rows::list_for_user(&fixture.sql, &ada, None, 20).await.unwrap();
         assert_eq!(listed.into_iter().map(|order| order.order_no).collect::<Vec<_>>(), newest_first, "{ledger}");
     }
 }

@@ -3,18 +3,15 @@
 use std::collections::HashSet;
 
 use domain::{activity::ActivityState, order::OrderStatus};
-use workflows::{
-    Redis, Sql,
-    hot::reserve::ReserveOutcome,
-    keys::Keys,
-    ledger::epochs,
-    operator::activities::{OperationOutcome, OperatorContext},
-    ports::RedisValue,
-    recovery::{
+use operations::{
+    commands::activities::{OperationOutcome, OperatorContext},
+    upkeep::{
         budget::Budget,
         rebuild::{RebuildOutcome, Step, continue_interrupted},
     },
 };
+use sale::{ledger::epochs, reserve::ReserveOutcome};
+use stores::{Redis, Sql, keys::Keys, ports::RedisValue};
 
 use crate::{
     at_every_call::at_every_call,

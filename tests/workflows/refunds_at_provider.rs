@@ -5,12 +5,12 @@ use domain::{
     order::OrderStatus,
     webhook::{PaymentProvider, ProviderCallback},
 };
-use workflows::{
-    ledger::refunds::{self, RefundKind},
-    payments::callbacks::{
+use payments::{
+    callbacks::{
         self, CallbackEffect,
         held::{self, ResolveOutcome},
     },
+    ledger::refunds::{self, RefundKind},
 };
 
 use crate::{

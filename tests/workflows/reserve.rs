@@ -1,16 +1,14 @@
 //! Tests of `lua/reserve.lua`: each reservation is one atomic decision (C1, C2, C3, B3, B4; I1, I3, I7).
 
-use domain::{ids::OrderNo, problem::Code, time::Millis};
-use ulid::Ulid;
-use workflows::{
+use domain::{http::problem::Code, ids::OrderNo, time::Millis};
+use orders::status::load_order;
+use sale::reserve::{ReserveOutcome, ReserveRequest, reserve};
+use stores::{
     Redis,
-    hot::{
-        reserve::{ReserveOutcome, ReserveRequest, reserve},
-        status::load_order,
-    },
     keys::Keys,
     ports::{RedisArg, RedisValue},
 };
+use ulid::Ulid;
 
 use crate::fixture::new_fixture;
 
@@ -73,7 +71,7 @@ async fn a_missing_stock_key_is_not_ready_and_never_created() {
     fixture.redis.command("DEL", vec![stock.clone().into()]).await.unwrap();
     assert_eq!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::NotReady, 0));
     let exists = fixture.redis.command("EXISTS", vec![stock.into()]).await.unwrap();
-    assert_eq!(exists, [workflows::ports::RedisValue::Int(0)]);
+    assert_eq!(exists, [stores::ports::RedisValue::Int(0)]);
 }
 
 #[tokio::test]

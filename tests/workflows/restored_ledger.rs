@@ -2,15 +2,15 @@
 //!
 //! Its epoch is earlier, and it lacks orders and operators' changes made since the backup.
 
-use domain::{activity::ActivityState, ids::UserId, order::OrderStatus, problem::Code, webhook::PaymentProvider};
-use workflows::{
-    Redis, Sql,
-    hot::{reserve::ReserveOutcome, status::load_order},
-    ledger::{activities, epochs, payments::LOST_PAYMENT, refunds},
-    operator::activities::OperationOutcome,
-    queue::{dead_letters, order_writer},
-    recovery::rebuild::RebuildOutcome,
+use domain::{activity::ActivityState, http::problem::Code, ids::UserId, order::OrderStatus, webhook::PaymentProvider};
+use operations::{commands::activities::OperationOutcome, upkeep::rebuild::RebuildOutcome};
+use orders::{dead_letters, order_writer, status::load_order};
+use payments::ledger::{callback_rows::LOST_PAYMENT, refunds};
+use sale::{
+    ledger::{activities, epochs},
+    reserve::ReserveOutcome,
 };
+use stores::{Redis, Sql};
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
@@ -282,7 +282,7 @@ async fn an_order_of_an_older_epoch_is_not_backfilled() {
         let lost = fixture.pending_order(1, "ada", 1).await;
         fixture.restore_older_ledger(&[&lost]).await;
         // The record is of an epoch before the gate's: Redis does not count the order any more.
-        let keys = workflows::keys::Keys::of(&fixture.activity);
+        let keys = stores::keys::Keys::of(&fixture.activity);
         fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         let record = keys.order(lost.ulid());
         fixture.redis.command("HSET", vec![record.into(), "epoch".into(), "0".into()]).await.unwrap();

@@ -3,14 +3,14 @@
 use std::{cell::Cell, time::Duration};
 
 use domain::{ids::ActivityId, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
-use workflows::{
+use operations::upkeep::{
+    report::Report,
+    sweep::{Retention, SweepOutcome, Sweeper},
+};
+use payments::callbacks::{self, CallbackEffect};
+use stores::{
     Sql, StoreError,
-    payments::callbacks::{self, CallbackEffect},
     ports::{Dialect, SqlValue},
-    recovery::{
-        report::Report,
-        sweep::{Retention, SweepOutcome, Sweeper},
-    },
 };
 
 use crate::{

@@ -8,20 +8,24 @@ use std::{
 };
 
 use domain::{ids::ActivityId, time::Millis};
-use workflows::{
-    Redis, Sql, StoreError,
-    keys::{ACTIVITIES, Keys},
-    ledger::{addresses, events::set_enabled, orders},
-    operator::stats,
-    payments::callbacks,
-    ports::{Dialect, RedisArg, RedisValue, SqlValue},
-    queue::event_delivery::WebhookTarget,
-    recovery::{
+use operations::{
+    commands::stats,
+    upkeep::{
         gates,
         report::Report,
         sweep::{Retention, SweepOutcome, Sweeper},
         turns::LEASE_MS,
     },
+};
+use orders::{
+    event_delivery::WebhookTarget,
+    ledger::{events::set_enabled, order_rows},
+};
+use payments::{callbacks, ledger::addresses};
+use stores::{
+    Redis, Sql, StoreError,
+    keys::{ACTIVITIES, Keys},
+    ports::{Dialect, RedisArg, RedisValue, SqlValue},
 };
 
 use crate::{
@@ -103,7 +107,7 @@ async fn a_sweep_that_waits_for_its_lease_goes_by_the_time_after_the_wait() {
         fixture.reserve(1, "ada", 1).await.unwrap();
         let slow = SlowLedger::new(&fixture, "INSERT INTO leases", wait);
         assert_eq!(slow.sweep(&fixture.redis, NOW, "").await.written, 1, "{ledger}");
-        let order = orders::load(&fixture.sql, &fixture.order_no(1)).await.unwrap().unwrap().order;
+        let order = order_rows::load(&fixture.sql, &fixture.order_no(1)).await.unwrap().unwrap().order;
         let time_to_pay = order.pay_by.unwrap().0 - slow.now().0;
         assert!(time_to_pay >= 300_000, "{ledger}: {time_to_pay} ms to pay");
         let renewals = slow.renewals.borrow();

@@ -3,14 +3,14 @@
 //! Errors are raised by a trigger, by real locks and timeouts, by a read-only server, and by a closed connection.
 
 use domain::{activity::ActivityState, ids::OrderNo, order::OrderStatus};
-use workflows::{
+use operations::commands::activities::OperationOutcome;
+use orders::{dead_letters, order_writer::MAX_DELIVERIES};
+use payments::{callbacks::CallbackEffect, commands::CommandOutcome};
+use sale::ledger::activities;
+use stores::{
     Redis, Sql, StoreError,
     keys::Keys,
-    ledger::activities,
-    operator::activities::OperationOutcome,
-    payments::{callbacks::CallbackEffect, commands::CommandOutcome},
     ports::{RedisValue, SqlValue},
-    queue::{dead_letters, order_writer::MAX_DELIVERIES},
 };
 
 use crate::{

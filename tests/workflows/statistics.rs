@@ -2,14 +2,14 @@
 
 use std::{cell::RefCell, collections::BTreeMap};
 
-use workflows::{
+use operations::commands::{
+    audit::{self, SkuAudit, SkuLedgerStats},
+    stats,
+};
+use sale::ledger::activities;
+use stores::{
     Redis, Sql, StoreError,
     keys::Keys,
-    ledger::activities,
-    operator::{
-        audit::{self, SkuAudit, SkuLedgerStats},
-        stats,
-    },
     ports::{Dialect, RedisValue, SqlValue},
 };
 

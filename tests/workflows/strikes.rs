@@ -8,12 +8,11 @@ use domain::{
     time::Millis,
 };
 use futures::future::join;
-use workflows::{
-    Sql,
-    ledger::{activities, order_changes},
-    operator::bans,
-    payments::commands,
-};
+use operations::commands::bans;
+use orders::ledger::order_changes;
+use payments::commands;
+use sale::ledger::activities;
+use stores::Sql;
 
 use crate::{
     epochs::RealFixture,

@@ -3,12 +3,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use domain::{ids::ActivityId, order::OrderStatus, webhook::ProviderCallback};
-use workflows::{
+use operations::upkeep::{report::Report, turns};
+use orders::ledger::order_rows;
+use payments::{callbacks, ledger::callback_rows};
+use stores::{
     Sql, StoreError,
-    ledger::{leases, orders, payments},
-    payments::callbacks,
+    ledger::leases,
     ports::{Dialect, SqlValue},
-    recovery::{report::Report, turns},
 };
 
 use crate::{
@@ -109,7 +110,7 @@ async fn a_callback_without_an_order_that_the_ledger_fails_on_delays_no_other() 
             payment_id: format!("{stuck}."),
             ..ProviderCallback::default()
         };
-        payments::record_callback(&fixture.sql, &failed, NOW).await.unwrap();
+        callback_rows::record_callback(&fixture.sql, &failed, NOW).await.unwrap();
         fixture.record_payment(&other, NOW.plus(1)).await;
         let mut report = Report::default();
         let (locked, later) = (LockedFor(&fixture.sql, stuck), NOW.plus(60_000));
@@ -134,7 +135,7 @@ async fn the_time_to_pay_starts_when_a_sweep_writes_the_order_not_when_the_sweep
             .await
             .unwrap();
         let pay_by = async |order_no| {
-            let row = orders::load(&fixture.sql, order_no).await.unwrap().expect("a written order");
+            let row = order_rows::load(&fixture.sql, order_no).await.unwrap().expect("a written order");
             row.order.pay_by.expect("a deadline")
         };
         let later = pay_by(&fixture.order_no(2)).await.0 - pay_by(&written_at_once).await.0;

@@ -6,17 +6,18 @@ use std::{
 };
 
 use domain::{order::OrderStatus, time::Millis};
-use workflows::{
+use operations::upkeep::{
+    report::Notice,
+    sweep::{Retention, SweepOutcome, Sweeper},
+    turns::{LEASE, LEASE_MS},
+};
+use orders::{event_delivery::WebhookTarget, ledger::events::set_enabled};
+use payments::ledger::addresses;
+use stores::{
     Sql, StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::{addresses, events::set_enabled, leases},
+    ledger::leases,
     ports::{Dialect, SqlValue},
-    queue::event_delivery::WebhookTarget,
-    recovery::{
-        report::Notice,
-        sweep::{Retention, SweepOutcome, Sweeper},
-        turns::{LEASE, LEASE_MS},
-    },
 };
 
 use crate::{

@@ -5,17 +5,14 @@ use domain::{
     time::Millis,
     webhook::{PaymentProvider, ProviderCallback},
 };
-use workflows::{
-    Redis, Sql, StoreError,
-    keys::Keys,
-    ledger::{activities, orders},
-    operator::activities::OperationOutcome,
-    payments::{
-        callbacks::{self, CallbackEffect},
-        commands::{self, CommandOutcome},
-    },
-    recovery::report::Report,
+use operations::{commands::activities::OperationOutcome, upkeep::report::Report};
+use orders::ledger::order_rows;
+use payments::{
+    callbacks::{self, CallbackEffect},
+    commands::{self, CommandOutcome},
 };
+use sale::ledger::activities;
+use stores::{Redis, Sql, StoreError, keys::Keys};
 
 use crate::fixture::{LEDGERS, NOW, new_fixture};
 
@@ -153,7 +150,7 @@ async fn a_refund_is_requested_within_the_activitys_time_only() {
         let changed = fixture.operator().put(&fixture.activity, spec, None).await.unwrap();
         assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}");
         let order_no = fixture.paid_order(1, "ada").await;
-        let paid_at = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.paid_at.unwrap();
+        let paid_at = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.paid_at.unwrap();
         for (ms, may) in [(10_001, false), (10_000, true)] {
             let asked = commands::request_refund(&fixture.redis, &fixture.sql, &order_no, paid_at.plus(ms)).await;
             assert_eq!(matches!(asked.unwrap(), CommandOutcome::Done(_)), may, "{ledger}: after {ms} ms");
@@ -272,7 +269,7 @@ async fn an_order_cannot_be_cancelled_after_its_time_to_pay() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
-        let pay_by = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.pay_by.unwrap();
+        let pay_by = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.pay_by.unwrap();
         let cancel = async |now| commands::cancel(&fixture.redis, &fixture.sql, &order_no, now).await.unwrap();
         let outcome = cancel(pay_by).await;
         let CommandOutcome::Conflict(order) = outcome else { panic!("{ledger}: {outcome:?}") };
@@ -290,7 +287,7 @@ async fn a_callback_of_another_provider_than_the_orders_is_held() {
         let fixture = new_fixture(ledger, 5, 5).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         fixture.open_session(&order_no, PaymentProvider::Stripe, NOW).await.unwrap();
-        let money = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.money;
+        let money = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.money;
         for (id, provider, expected) in [
             ("other", Some(PaymentProvider::Sandbox), OrderStatus::PendingPayment),
             ("own", Some(PaymentProvider::Stripe), OrderStatus::Paid),
@@ -306,7 +303,7 @@ async fn a_callback_of_another_provider_than_the_orders_is_held() {
             };
             let effect = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
             assert_eq!(effect == CallbackEffect::Held, id == "other", "{ledger} {id}");
-            let order = orders::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
+            let order = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
             assert_eq!(order.status, expected, "{ledger} {id}");
         }
     }

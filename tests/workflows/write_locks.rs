@@ -5,15 +5,17 @@
 use std::{cell::RefCell, time::Duration};
 
 use domain::time::Millis;
-use workflows::{
-    Sql, StoreError,
+use operations::upkeep::sweep::{Retention, SweepOutcome, Sweeper};
+use orders::{
+    dead_letters,
     ledger::{
         events::{self, set_enabled},
-        orders,
+        order_rows,
     },
+};
+use stores::{
+    Sql, StoreError,
     ports::{Dialect, SqlValue},
-    queue::dead_letters,
-    recovery::sweep::{Retention, SweepOutcome, Sweeper},
 };
 
 use crate::{
@@ -91,7 +93,7 @@ async fn a_statement_that_changes_many_rows_does_not_return_them() {
         end(&fixture).await;
         let erased = sweep(Millis(i64::MAX / 2)).await;
         assert_eq!(erased.erased_activities, 1, "{ledger}: {erased:?}");
-        assert_eq!(orders::load(&fixture.sql, &fixture.order_no(1)).await.unwrap(), None, "{ledger}");
+        assert_eq!(order_rows::load(&fixture.sql, &fixture.order_no(1)).await.unwrap(), None, "{ledger}");
         assert_eq!(watched.1.take(), Vec::<String>::new(), "{ledger}");
     }
 }

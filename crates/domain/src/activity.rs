@@ -13,12 +13,11 @@ pub use self::{
     limits::{Limit, Limits},
 };
 use crate::{
-    body,
+    http::{body, problem::FieldError},
     human_check::MAX_DIFFICULTY,
     ids::{SkuId, UserId},
     language::Translations,
     money::decimals,
-    problem::FieldError,
     schema::Currency,
     time::Millis,
 };

@@ -13,7 +13,7 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{ids::OrderNo, problem::FieldError, signer::derive_key};
+use crate::{http::problem::FieldError, ids::OrderNo, signer::derive_key};
 
 /// Maximum characters of a line's value.
 const MAX_LINE_CHARS: usize = 200;

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
+    http::problem::Code,
     ids::{ActivityId, OrderNo, SkuId, UserId},
     order::OrderStatus,
-    problem::Code,
     time::Millis,
 };
 

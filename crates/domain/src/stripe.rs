@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use crate::{
-    body,
+    http::{body, problem::Problem},
     money::Money,
-    problem::Problem,
     webhook::{PaymentProvider, ProviderCallback},
 };
 
@@ -138,7 +137,7 @@ fn from_amount(amount: i64, currency: &str) -> i64 {
 /// Parses the body of a verified callback. Returns `None` for an event that changes no order of this app.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`](crate::problem::Code::InvalidRequest) if the body is not a Stripe event.
+/// [`Code::InvalidRequest`](crate::http::problem::Code::InvalidRequest) if the body is not a Stripe event.
 pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderCallback>, Problem> {
     let kind = body::parse::<EventType>(bytes)?.r#type;
     if !HANDLED_TYPES.contains(&kind.as_str()) {

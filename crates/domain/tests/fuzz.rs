@@ -21,7 +21,12 @@ use domain::{
         orders::{CallbackBody, SessionEnded},
         payments::{PaymentCall, RefundState, SessionClosed, SessionOpened},
     },
-    body, client_address,
+    client_address,
+    http::{
+        body,
+        request::{Headers, Request, RequestIds, content_length},
+        routes::{self, Endpoint},
+    },
     human_check::{CheckKeys, PuzzleKind, Subject},
     ids::{ActivityId, OrderNo, UserId},
     jwt::{
@@ -31,8 +36,6 @@ use domain::{
     },
     money::Money,
     order_number::OrderNumberKeys,
-    request::{Headers, Request, RequestIds, content_length},
-    routes::{self, Endpoint},
     sandbox_session::SandboxSession,
     siteverify::{self, Verdict},
     stripe,

@@ -9,16 +9,13 @@ use domain::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::{
-    DOORBELL_CHANNEL,
+use stores::{
     keys::Keys,
     ledger::row_reader::RowReader,
-    order_record::OrderFields,
     ports::{Redis, Sql, StoreError},
-    queue::stream,
-    script::REQUEUE,
 };
+
+use crate::{doorbell::DOORBELL_CHANNEL, order_record::OrderFields, scripts::REQUEUE, stream};
 
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -59,7 +56,7 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
     }
     let (json_rows, [order_no, message, reason]) = sql.dialect().json_rows("?1");
     let statement = format!(
-        include_str!("../../sql/queries/dead_letters/record.sql"),
+        include_str!("../sql/dead_letters/record.sql"),
         order_no = order_no,
         message = message,
         reason = reason,
@@ -141,7 +138,7 @@ pub async fn load_failed_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Op
     }))
 }
 
-fn parse_row(row: Vec<crate::ports::SqlValue>) -> Result<DeadLetter, StoreError> {
+fn parse_row(row: Vec<stores::ports::SqlValue>) -> Result<DeadLetter, StoreError> {
     let mut row = RowReader::new(row);
     Ok(DeadLetter {
         order_no: row.text()?,

@@ -5,13 +5,14 @@
 //! number of writers at work does not grow.
 
 use domain::ids::ActivityId;
-
-use crate::{
-    DOORBELL_CHANNEL,
-    cache::lease,
+use stores::{
     keys::Keys,
+    lease,
     ports::{Redis, StoreError},
 };
+
+/// Redis pub/sub channel of the doorbell, which wakes order writers.
+pub const DOORBELL_CHANNEL: &str = "stampede:doorbell";
 
 /// How long a replica's claim of a message is remembered, in milliseconds. A replica that reads the message later finds
 /// no claim, and drains the stream as well.

@@ -5,12 +5,12 @@
 
 use domain::{event::retry_delay_ms, time::Millis};
 use futures::future::join_all;
-
-use crate::{
+use stores::{
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
-    ledger::events::{self, ClaimedEvent, DeliveryAttempt, EventEndpoint},
     ports::{Sql, StoreError},
 };
+
+use crate::ledger::events::{self, ClaimedEvent, DeliveryAttempt, EventEndpoint};
 
 /// How long the endpoint has to respond, in milliseconds.
 pub const TIMEOUT_MS: i64 = 15_000;

@@ -6,21 +6,20 @@
 use std::{collections::HashMap, ops::AddAssign};
 
 use domain::{ids::ActivityId, order::OrderStatus, time::Millis};
+use sale::ledger::{activities, epochs};
+use stores::{
+    keys::{Keys, WRITER_GROUP},
+    ports::{Dialect, Redis, Sql, StoreError},
+};
 
 use crate::{
-    WRITER_GROUP,
-    keys::Keys,
+    dead_letters,
     ledger::{
-        activities, epochs,
         order_changes::{self, NewOrder},
-        orders,
-    },
-    ports::{Dialect, Redis, Sql, StoreError},
-    queue::{
-        dead_letters,
-        stream::{self, Message},
+        order_rows,
     },
     settle::{OrderState, SettleOutcome, Transition, apply_transitions},
+    stream::{self, Message},
 };
 
 /// Reason of a dead letter: the ledger has no units of the SKU left. `lua/settle.lua` compares this word.
@@ -82,7 +81,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
     // An order that the ledger has was inserted now or earlier; either way its state is applied in Redis. An order that
     // the ledger does not have was refused, or was accepted in an older epoch, by Redis data that was replaced since.
     let order_numbers: Vec<_> = orders.iter().map(|order| &order.order_no).collect();
-    let states = orders::load_states(sql, activity, &order_numbers).await?;
+    let states = order_rows::load_states(sql, activity, &order_numbers).await?;
     let any_missing = states.iter().any(Option::is_none);
     if let Some(error) = insert_error.filter(|_| any_missing) {
         return Err(error);

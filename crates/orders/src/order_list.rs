@@ -5,12 +5,10 @@ use domain::{
     order::Order,
     time::Millis,
 };
+use stores::ports::{Redis, Sql, StoreError};
 
 use super::status;
-use crate::{
-    ledger::orders,
-    ports::{Redis, Sql, StoreError},
-};
+use crate::ledger::order_rows;
 
 /// Which of a user's orders to list.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +40,7 @@ pub async fn list<R: Redis, S: Sql>(
             Some(created_at) => Some((created_at, order_no)),
         },
     };
-    let mut orders = orders::list_for_user(sql, user, before, page.limit).await?;
+    let mut orders = order_rows::list_for_user(sql, user, before, page.limit).await?;
     for order in unwritten {
         let is_in_page = before.is_none_or(|before| (order.created_at, &order.order_no) < before);
         if is_in_page && !orders.iter().any(|listed| listed.order_no == order.order_no) {
@@ -64,6 +62,6 @@ async fn position<S: Sql>(
     if let Some(order) = unwritten.iter().find(|order| order.order_no == *order_no) {
         return Ok(Some(order.created_at));
     }
-    let found = orders::load(sql, order_no).await?.filter(|row| row.order.user == *user);
+    let found = order_rows::load(sql, order_no).await?.filter(|row| row.order.user == *user);
     Ok(found.map(|row| row.order.created_at))
 }

@@ -11,13 +11,11 @@ use std::{
 
 use domain::{ids::ActivityId, time::Millis};
 use futures::future::join;
+use stores::ports::{Redis, Sql, StoreError};
 
 use crate::{
-    ports::{Redis, Sql, StoreError},
-    queue::{
-        message_batch::{self, WriteReport},
-        stream::{self, Message},
-    },
+    message_batch::{self, WriteReport},
+    stream::{self, Message},
 };
 
 /// Messages in one batch.

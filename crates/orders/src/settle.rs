@@ -9,15 +9,12 @@ use domain::{
     time::Millis,
 };
 use serde::Serialize;
-
-use crate::{
-    WRITER_GROUP,
-    keys::Keys,
-    ledger::orders::OrderRow,
-    order_record::StateFields,
+use stores::{
+    keys::{Keys, WRITER_GROUP},
     ports::{Redis, StoreError},
-    script::SETTLE,
 };
+
+use crate::{ledger::order_rows::OrderRow, order_record::StateFields, scripts::SETTLE};
 
 /// Seconds for which Redis keeps a closed order. Longer than a ticket's lifetime, so that a used ticket cannot make a
 /// second order.

@@ -5,13 +5,15 @@ use domain::{
     order::{Order, OrderStatus},
     time::Millis,
 };
-use ulid::Ulid;
-
-use crate::{
+use stores::{
     keys::Keys,
     ports::{Redis, StoreError},
     reply::{Reply, non_empty, non_zero_time},
-    script::{STATUS, UNWRITTEN_ORDERS},
+};
+use ulid::Ulid;
+
+use crate::{
+    scripts::{STATUS, UNWRITTEN_ORDERS},
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
 

@@ -9,14 +9,15 @@ use domain::{
     time::Millis,
 };
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    WRITER_GROUP,
-    keys::{Keys, WRITERS},
-    ledger::order_changes::NewOrder,
+use stores::{
+    keys::{Keys, WRITER_GROUP, WRITERS},
     ports::{Redis, RedisArg, RedisValue, StoreError},
     reply::Reply,
-    script::{FENCE, START_WRITING, WRITER_IDLE},
+};
+
+use crate::{
+    ledger::order_changes::NewOrder,
+    scripts::{FENCE, START_WRITING, WRITER_IDLE},
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
 

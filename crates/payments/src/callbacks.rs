@@ -14,21 +14,25 @@ use domain::{
     time::Millis,
     webhook::ProviderCallback,
 };
+use operations::upkeep::report::Report;
+use orders::{
+    ledger::order_rows::{self, OrderRow},
+    order_record::OrderFields,
+    scripts::{DECLINE, REACQUIRE},
+    settle::settle_order,
+};
 use serde::Serialize;
+use stores::{
+    keys::Keys,
+    ports::{Redis, Sql, StoreError},
+};
 
 use crate::{
-    keys::Keys,
+    commands::session_ended,
     ledger::{
-        orders::{self, OrderRow},
-        payments::{self, Callback},
+        callback_rows::{self, Callback},
         refunds, unprocessed,
     },
-    order_record::OrderFields,
-    payments::commands::session_ended,
-    ports::{Redis, Sql, StoreError},
-    recovery::report::Report,
-    script::{DECLINE, REACQUIRE},
-    settle::settle_order,
 };
 
 /// How long [`apply_pending`] works; the callback that has begun is finished.
@@ -47,7 +51,7 @@ pub async fn apply<R: Redis, S: Sql>(
     received: &ProviderCallback,
     now: Millis,
 ) -> Result<CallbackEffect, StoreError> {
-    let callback = payments::record_callback(sql, received, now).await?;
+    let callback = callback_rows::record_callback(sql, received, now).await?;
     if callback.outcome == CallbackOutcome::Unprocessed {
         return finish(redis, sql, &callback, now).await.map(CallbackOutcome::effect);
     }
@@ -70,7 +74,7 @@ async fn finish<R: Redis, S: Sql>(
         // The statement that paid the order recorded it.
         return Ok(outcome);
     }
-    payments::set_outcome(sql, &callback.id, outcome).await?;
+    callback_rows::set_outcome(sql, &callback.id, outcome).await?;
     let is_held_refund = callback.kind == REFUND_SUCCEEDED && outcome.is_early();
     let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() != CallbackEffect::Held;
     if !is_held_refund && !is_payment {
@@ -97,9 +101,9 @@ async fn apply_early_refunds<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Option<CallbackOutcome>, StoreError> {
     let mut applied = None;
-    for refund in payments::load_early_refunds(sql, callback).await? {
+    for refund in callback_rows::load_early_refunds(sql, callback).await? {
         let outcome = Box::pin(dispatch(redis, sql, &refund, now)).await?;
-        payments::set_outcome(sql, &refund.id, outcome).await?;
+        callback_rows::set_outcome(sql, &refund.id, outcome).await?;
         applied = Some(outcome);
     }
     Ok(applied)
@@ -161,7 +165,7 @@ async fn dispatch<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
     if callback.kind == REFUND_FAILED && callback.order_no.is_empty() && !callback.payment.is_empty() {
-        let named = payments::name_order(sql, callback).await?;
+        let named = callback_rows::name_order(sql, callback).await?;
         return match named.order_no.is_empty() {
             true => Ok(CallbackOutcome::UnknownOrder),
             false => Box::pin(dispatch(redis, sql, &named, now)).await,
@@ -172,7 +176,8 @@ async fn dispatch<R: Redis, S: Sql>(
         return refund_results::of_overpayment(sql, callback, now).await;
     }
     let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok(CallbackOutcome::UnknownOrder) };
-    let Some((row, is_paid, has_early_refund)) = payments::load_order_of(sql, &order_no, &callback.id).await? else {
+    let Some((row, is_paid, has_early_refund)) = callback_rows::load_order_of(sql, &order_no, &callback.id).await?
+    else {
         return Ok(CallbackOutcome::UnknownOrder);
     };
     if is_paid {
@@ -225,14 +230,14 @@ async fn handle_payment<R: Redis, S: Sql>(
         return Ok(CallbackOutcome::WrongAmount);
     }
     match order.status {
-        OrderStatus::PendingPayment => match payments::mark_paid(sql, callback, order.status, now).await? {
+        OrderStatus::PendingPayment => match callback_rows::mark_paid(sql, callback, order.status, now).await? {
             Some(row) => {
                 settle_order(redis, &row).await?;
                 apply_early_refunds(redis, sql, callback, now).await?;
                 Ok(CallbackOutcome::Paid)
             }
             // Another request changed the order between the two statements: read it again.
-            None => match orders::load(sql, &order.order_no).await? {
+            None => match order_rows::load(sql, &order.order_no).await? {
                 Some(row) if row.order.status != OrderStatus::PendingPayment => {
                     Box::pin(handle_payment(redis, sql, callback, row, now)).await
                 }
@@ -240,7 +245,7 @@ async fn handle_payment<R: Redis, S: Sql>(
             },
         },
         OrderStatus::Cancelled | OrderStatus::Expired => handle_late_payment(redis, sql, callback, order, now).await,
-        _ if row.payment == payments::LOST_PAYMENT => restore_payment_id(redis, sql, callback, order, now).await,
+        _ if row.payment == callback_rows::LOST_PAYMENT => restore_payment_id(redis, sql, callback, order, now).await,
         // The order was paid with another payment: the buyer has paid twice, and this payment is refunded (I6).
         _ if row.payment != callback.payment => refund_overpayment(sql, callback, now).await,
         // Payments without an id cannot be told apart.
@@ -261,11 +266,11 @@ async fn restore_payment_id<R: Redis, S: Sql>(
     if callback.payment.is_empty() {
         return Ok(CallbackOutcome::UnknownPayment);
     }
-    if payments::restore_payment_id(sql, callback).await? {
+    if callback_rows::restore_payment_id(sql, callback).await? {
         return Ok(CallbackOutcome::PaymentNamed);
     }
     // Another callback was applied first, possibly with another payment.
-    match orders::load(sql, &order.order_no).await? {
+    match order_rows::load(sql, &order.order_no).await? {
         Some(row) => Box::pin(handle_payment(redis, sql, callback, row, now)).await,
         None => Err(StoreError::LedgerUnavailable("an order vanished while it was paid".to_owned())),
     }
@@ -317,7 +322,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         return Err(StoreError::Rebuilding);
     }
     if word == "taken" {
-        match payments::mark_paid(sql, callback, order.status, now).await {
+        match callback_rows::mark_paid(sql, callback, order.status, now).await {
             Ok(Some(row)) => {
                 settle_order(redis, &row).await?;
                 return Ok(CallbackOutcome::PaidLate);
@@ -327,9 +332,9 @@ async fn handle_late_payment<R: Redis, S: Sql>(
             Err(error) => return Err(error),
         }
     }
-    let refunding = payments::refund_late_payment(sql, callback, now).await?;
+    let refunding = callback_rows::refund_late_payment(sql, callback, now).await?;
     load_and_settle(redis, sql, &order.order_no).await?;
-    match (refunding, orders::load(sql, &order.order_no).await?) {
+    match (refunding, order_rows::load(sql, &order.order_no).await?) {
         (Some(_), _) => Ok(CallbackOutcome::RefundStarted),
         // Another callback was applied first, possibly with another payment.
         (None, Some(row)) if !matches!(row.order.status, OrderStatus::Cancelled | OrderStatus::Expired) => {
@@ -341,7 +346,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
 
 /// Settles an order from its current row in the ledger.
 async fn load_and_settle<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
-    match orders::load(sql, order_no).await? {
+    match order_rows::load(sql, order_no).await? {
         Some(row) => settle_order(redis, &row).await,
         None => Ok(()),
     }

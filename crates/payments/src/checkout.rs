@@ -4,17 +4,15 @@
 //! provider the same request. After a session that ended early, the next one is requested under a new number.
 
 use domain::{order::Order, time::Millis};
+use stores::ports::{Redis, Sql, StoreError};
 
 use crate::{
+    commands::{self, CommandOutcome},
     ledger::{
         addresses::{self, SavedCheckout, SealedAddress},
         sessions::{self, Session, StartedPayment},
     },
-    payments::{
-        commands::{self, CommandOutcome},
-        provider::{OpenedSession, Presentation, Provider, ProviderError},
-    },
-    ports::{Redis, Sql, StoreError},
+    provider::{OpenedSession, Presentation, Provider, ProviderError},
 };
 
 /// Failure of a checkout.

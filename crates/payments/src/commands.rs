@@ -8,17 +8,22 @@ use domain::{
     order::{Order, OrderStatus},
     time::Millis,
 };
+use orders::{
+    ledger::{
+        order_changes,
+        order_rows::{self, OrderRow},
+    },
+    settle::settle_order,
+};
+use sale::ledger::activities;
+use stores::{
+    keys::Keys,
+    ports::{Redis, Sql, StoreError},
+};
 
 use crate::{
-    keys::Keys,
-    ledger::{
-        activities, order_changes,
-        orders::{self, OrderRow},
-        payments, sessions,
-    },
-    ports::{Redis, Sql, StoreError},
-    script::SET_SESSION,
-    settle::settle_order,
+    ledger::{callback_rows, sessions},
+    scripts::SET_SESSION,
 };
 
 /// Result of a command.
@@ -60,7 +65,7 @@ pub async fn show_session<R: Redis, S: Sql>(
     session_number: i64,
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
-    let Some(row) = orders::load(sql, order_no).await? else { return Ok(CommandOutcome::NotFound) };
+    let Some(row) = order_rows::load(sql, order_no).await? else { return Ok(CommandOutcome::NotFound) };
     let order = row.order.effective_at(now);
     if order.status != OrderStatus::PendingPayment {
         return Ok(CommandOutcome::Conflict(Box::new(order)));
@@ -124,7 +129,7 @@ async fn set_session<R: Redis>(
 /// # Errors
 /// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if the row cannot be parsed.
 pub async fn not_payable<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<CommandOutcome, StoreError> {
-    match orders::load(sql, order_no).await? {
+    match order_rows::load(sql, order_no).await? {
         Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order.effective_at(now)))),
         None => Ok(CommandOutcome::NotFound),
     }
@@ -144,12 +149,12 @@ pub async fn request_refund<R: Redis, S: Sql>(
 ) -> Result<CommandOutcome, StoreError> {
     let activity = activities::load(sql, order_no.activity()).await?;
     let paid_since = match activity.map(|activity| activity.spec.refund_window_seconds) {
-        Some(None) => payments::EVER,
+        Some(None) => callback_rows::EVER,
         Some(Some(seconds)) if seconds > 0 => now.plus(-seconds * 1_000),
         // Not even at the moment of the payment; nor while the activity is erased, since its time is not known.
         Some(Some(_)) | None => Millis(i64::MAX),
     };
-    let changed = payments::request_refund(sql, order_no, paid_since, now).await?;
+    let changed = callback_rows::request_refund(sql, order_no, paid_since, now).await?;
     settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await
 }
 
@@ -169,7 +174,7 @@ async fn settle_or_compare<R: Redis, S: Sql>(
         let _ = settle_order(redis, &row).await;
         return Ok(CommandOutcome::Done(Box::new(row.order)));
     }
-    match orders::load(sql, order_no).await? {
+    match order_rows::load(sql, order_no).await? {
         Some(row) if target.contains(&row.order.status) => Ok(CommandOutcome::Done(Box::new(row.order))),
         Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order.effective_at(now)))),
         None => Ok(CommandOutcome::NotFound),

@@ -19,10 +19,8 @@ pub use self::{
     stripe::Stripe,
     webhook::Webhook,
 };
-use crate::{
-    http_client::HttpClient,
-    ledger::{refunds::Refund, sessions::DueSession},
-};
+use crate::ledger::{refunds::Refund, sessions::DueSession};
+use stores::http_client::HttpClient;
 
 /// A payment provider.
 pub trait Provider {

@@ -4,17 +4,15 @@
 
 use domain::{time::Millis, webhook::ProviderCallback};
 use futures::future::join_all;
+use stores::ports::{Redis, Sql, StoreError};
 
 use crate::{
+    callbacks,
     ledger::{
-        payments::LOST_PAYMENT,
+        callback_rows::LOST_PAYMENT,
         refunds::{self, Refund, RefundAttempt},
     },
-    payments::{
-        callbacks,
-        provider::{Provider, ProviderError, RefundStatus},
-    },
-    ports::{Redis, Sql, StoreError},
+    provider::{Provider, ProviderError, RefundStatus},
 };
 
 /// Milliseconds after a failed refund until a new one is sent.
@@ -45,7 +43,7 @@ pub struct SendReport {
 /// Sends up to `limit` due refunds of each kind, concurrently.
 ///
 /// A refund whose payment id was lost is not sent, because the provider could only refuse it. It waits until a callback
-/// of the payment restores the id (see [`crate::recovery::backfill`]).
+/// of the payment restores the id (see [`operations::upkeep::backfill`]).
 ///
 /// # Errors
 /// Any [`StoreError`]: results that were not recorded are requested again at the next attempt.

@@ -9,14 +9,12 @@ use domain::{
     webhook::{PaymentProvider, ProviderCallback},
 };
 use futures::future::join_all;
+use stores::ports::{Redis, Sql, StoreError};
 
 use crate::{
+    callbacks, commands,
     ledger::sessions::{self, DueSession},
-    payments::{
-        callbacks, commands,
-        provider::{Provider, ProviderError, SessionStatus},
-    },
-    ports::{Redis, Sql, StoreError},
+    provider::{Provider, ProviderError, SessionStatus},
 };
 
 /// Result of [`close_due`].

@@ -6,14 +6,12 @@
 use std::{cell::RefCell, rc::Rc};
 
 use domain::ids::ActivityId;
-use workflows::{
-    cache::{
-        shared_value::{self, SharedValue},
-        visitors::{CachedActivity, CachedGate},
-    },
-    hot::read_gate,
+use sale::{
     ledger::activities,
+    read_gate,
+    visitors::{CachedActivity, CachedGate},
 };
+use stores::shared_value::{self, SharedValue};
 
 use crate::{
     clock,

@@ -3,19 +3,18 @@
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
+    http::problem::{Code, Problem},
     human_check::CheckKeys,
     ids::OrderNo,
     jwt::{Claims, TokenError, Verifier, key_set::KeySetVerifier},
     log_limit::LogLimit,
     operators::{Operator, Operators},
     order_number::OrderNumberKeys,
-    problem::{Code, Problem},
     secret,
     sign_in::keys_url_fault,
     ticket::TicketKeys,
 };
-
-use workflows::cache::issuer_keys::{self, IssuerKeys};
+use platform::issuer_keys::{self, IssuerKeys};
 
 use crate::{
     async_once::{self, AsyncOnce},
@@ -91,9 +90,8 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
 
 /// Logs, once a minute, why sign-in tokens are refused: any client can send them.
 fn log_refusal(reason: &'static str) {
-    let number = REFUSED_SIGN_INS.with_borrow_mut(|limits| {
-        limits.entry(reason).or_insert_with(|| LogLimit::new(60_000)).count(clock::now())
-    });
+    let number = REFUSED_SIGN_INS
+        .with_borrow_mut(|limits| limits.entry(reason).or_insert_with(|| LogLimit::new(60_000)).count(clock::now()));
     if let Some(number) = number {
         log::info("sign-in refused", &[("because", reason.into()), ("number", number.into())]);
     }

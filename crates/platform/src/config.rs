@@ -6,8 +6,8 @@
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
+    http::problem::{Code, Problem},
     log_limit::LogLimit,
-    problem::{Code, Problem},
     secret,
 };
 use spin_sdk::variables;

@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use domain::{cors::AllowedOrigins, problem::Problem};
+use domain::http::{cors::AllowedOrigins, problem::Problem};
 
 use crate::{
     async_once::{self, AsyncOnce},

@@ -1,8 +1,8 @@
-//! Per-instance [`ttl`](workflows::cache::ttl) caches that fetch what they lack.
+//! Per-instance [`ttl`](stores::ttl) caches that fetch what they lack.
 
 use std::{cell::RefCell, future::Future, hash::Hash, thread::LocalKey, time::Duration};
 
-use workflows::cache::ttl::{self, Lookup};
+use stores::ttl::{self, Lookup};
 
 use crate::{
     clock,

@@ -16,10 +16,12 @@ use std::{
 };
 
 use domain::{
-    cors,
+    http::{
+        cors,
+        problem::{Code, Problem},
+        request::{Headers, RequestIds, content_length},
+    },
     log_limit::LogLimit,
-    problem::{Code, Problem},
-    request::{Headers, RequestIds, content_length},
 };
 use http::Method;
 use spin_sdk::{
@@ -29,9 +31,9 @@ use spin_sdk::{
     },
     wit_bindgen::{self, StreamResult},
 };
-use workflows::StoreError;
+use stores::StoreError;
 
-pub use domain::response::Response;
+pub use domain::http::response::Response;
 
 use crate::{clock, cors::allowed_origins, log, random, timeout::with_timeout};
 
@@ -45,7 +47,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 4 * 1024;
 
 /// A request with its complete body.
-pub type Request = domain::request::Request<WasiHeaders>;
+pub type Request = domain::http::request::Request<WasiHeaders>;
 
 /// The headers of a request. Each read is a call to the engine.
 pub struct WasiHeaders(Fields);

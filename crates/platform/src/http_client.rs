@@ -11,7 +11,7 @@ use spin_sdk::{
         http_compat::{RequestOptionsExtension, Response},
     },
 };
-use workflows::http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse};
+use stores::http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse};
 
 use crate::{ledger, timeout::with_timeout};
 

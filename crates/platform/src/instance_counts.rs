@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use domain::{ids::ActivityId, jwt::TokenError, problem::Code};
-use workflows::hot::instance_counts::{InstanceCounts, Refusal};
+use domain::{http::problem::Code, ids::ActivityId, jwt::TokenError};
+use sale::instance_counts::{InstanceCounts, Refusal};
 
 use crate::http::ApiError;
 

@@ -4,7 +4,7 @@
 
 use domain::time::Millis;
 use spin_sdk::key_value::Store;
-use workflows::ports::KeyValue;
+use stores::ports::KeyValue;
 
 use crate::{clock, random};
 

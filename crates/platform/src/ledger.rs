@@ -17,7 +17,7 @@ use std::{
 };
 
 use spin_sdk::{pg, sqlite};
-use workflows::{
+use stores::{
     Sql, StoreError,
     ledger::{errors, schema},
     ports::{Dialect, SqlValue},

@@ -1,7 +1,7 @@
 //! Builds the payment providers from the variables.
 
-use domain::{problem::Problem, webhook::PaymentProvider};
-use workflows::payments::provider::{Caller, Providers, RetryPolicy, Stripe, Webhook};
+use domain::{http::problem::Problem, webhook::PaymentProvider};
+use payments::provider::{Caller, Providers, RetryPolicy, Stripe, Webhook};
 
 use crate::{
     clock,

@@ -6,13 +6,11 @@
 use std::{cell::RefCell, rc::Rc};
 
 use domain::ids::ActivityId;
-use workflows::{
-    cache::{
-        published::{EndTimes, missing_gate_problem},
-        shared_value::SharedValue,
-    },
+use sale::{
     ledger::activities,
+    published::{EndTimes, missing_gate_problem},
 };
+use stores::shared_value::SharedValue;
 
 use crate::{
     clock,

@@ -1,7 +1,7 @@
 //! Takes the activities that can be read from a list, and logs the others.
 
 use domain::log_limit::LogLimit;
-use workflows::ledger::activities::List;
+use sale::ledger::activities::List;
 
 use crate::{clock, log};
 

@@ -21,7 +21,7 @@ use spin_sdk::{
     redis::{Connection, Error, RedisParameter, RedisResult},
     wit_bindgen,
 };
-use workflows::{
+use stores::{
     Redis, StoreError,
     ports::{RedisArg, RedisValue},
 };
@@ -61,7 +61,7 @@ impl SpinRedis {
     /// `RedisUnavailable` if the server did not respond or cannot serve now, `RedisRefused` if it returned another
     /// error, `Malformed` if the reply is not a time.
     pub async fn now(self) -> Result<Millis, StoreError> {
-        let mut reply = workflows::reply::Reply::new(self.command("TIME", Vec::new()).await?);
+        let mut reply = stores::reply::Reply::new(self.command("TIME", Vec::new()).await?);
         Ok(Millis(reply.int()? * 1000 + reply.int()? / 1000))
     }
 }

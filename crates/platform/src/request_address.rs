@@ -4,8 +4,7 @@ use std::net::IpAddr;
 
 use domain::{
     client_address::{client, limit_key},
-    problem::Problem,
-    request::Headers as _,
+    http::{problem::Problem, request::Headers as _},
 };
 
 use crate::{config, http::Request};

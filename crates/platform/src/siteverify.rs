@@ -2,13 +2,9 @@
 
 use std::{cell::Cell, net::IpAddr};
 
-use domain::{
-    siteverify::{MAX_TOKEN_BYTES, Verdict, verdict},
-    time::Millis,
-};
+use domain::{siteverify::{MAX_TOKEN_BYTES, Verdict, verdict}, time::Millis};
 use form_urlencoded::Serializer;
-
-use crate::http_client::{HttpClient, HttpRequest};
+use stores::http_client::{HttpClient, HttpRequest};
 
 /// Time to wait for the provider, in milliseconds: a visitor waits for it, before the rush.
 const TIMEOUT_MS: i64 = 3_000;
@@ -66,7 +62,7 @@ impl<C: HttpClient> Siteverify<'_, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http_client::{HttpResponse, NoResponse};
+    use stores::http_client::{HttpResponse, NoResponse};
 
     /// A provider that answers nothing, or this.
     #[derive(Default)]

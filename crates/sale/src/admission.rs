@@ -2,12 +2,16 @@
 
 use domain::{
     activity::{Eligibility, HumanCheck, Phase},
+    http::problem::{Code, Problem},
     human_check::CheckRecord,
     ids::{ActivityId, UserId},
     jwt::Claims,
-    problem::{Code, Problem},
     ticket::{ISSUED_BEFORE_START_MS, MAX_LIFETIME_MS},
     time::Millis,
+};
+use stores::{
+    keys::Keys,
+    ports::{Redis, RedisArg, StoreError},
 };
 use ulid::Ulid;
 
@@ -15,11 +19,7 @@ use super::{
     limits::{self, RateLimitStatus},
     reserve::Gate,
 };
-use crate::{
-    keys::Keys,
-    ports::{Redis, RedisArg, StoreError},
-    script::{ADMIT, PRECHECK},
-};
+use crate::scripts::{ADMIT, PRECHECK};
 
 /// Suspicion score from which a visitor counts as suspicious: for example twenty requests over the user's limit or two
 /// failed human checks within a minute, or one ban of the user that the abuse record still counts. The points of that

@@ -8,15 +8,13 @@ use std::collections::HashMap;
 
 use domain::{
     activity::Phase,
+    http::problem::Code,
     ids::{ActivityId, SkuId, UserId},
-    problem::Code,
     time::Millis,
 };
+use stores::ttl::{self, MAX_AGE_MS, STALE_WHILE_REFRESH_MS};
 
-use crate::{
-    cache::ttl::{self, MAX_AGE_MS, STALE_WHILE_REFRESH_MS},
-    hot::reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest},
-};
+use crate::reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest};
 
 /// Maximum number of activities in the cache, apart from those that requests in flight refresh.
 const MAX_ACTIVITIES: usize = 1_024;

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use domain::{ids::ActivityId, problem::Code};
+use domain::{http::problem::Code, ids::ActivityId};
 
 /// Maximum number of pairs of activity and client address counted at once, and of activities with refusals. When it is
 /// reached, the next pair discards all of them, and the next activity the one with the fewest refusals: a client can
@@ -124,7 +124,8 @@ mod tests {
     fn invented_activities_do_not_erase_the_refusals_of_a_sale() {
         let mut counts = InstanceCounts::default();
         (0..2).for_each(|_| counts.record_refusal(&id("sale"), Refusal::Code(Code::SoldOut)));
-        (0..2 * MAX_ENTRIES).for_each(|n| counts.record_refusal(&id(&format!("x{n}")), Refusal::Code(Code::TicketInvalid)));
+        (0..2 * MAX_ENTRIES)
+            .for_each(|n| counts.record_refusal(&id(&format!("x{n}")), Refusal::Code(Code::TicketInvalid)));
         assert_eq!(counts.take(&id("sale")), [("refused:sold_out".to_owned(), 2)]);
     }
 }

@@ -2,11 +2,10 @@
 //! (B4, B6).
 
 use domain::{
-    problem::{Code, Problem},
+    http::problem::{Code, Problem},
     time::ceil_seconds,
 };
-
-use crate::ports::RedisArg;
+use stores::ports::RedisArg;
 
 /// State of one rate limit after a request.
 #[derive(Debug, Clone, PartialEq, Eq)]

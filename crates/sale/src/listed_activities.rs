@@ -1,13 +1,12 @@
 //! The activities that were given a gate and that sweeps still visit. The gate itself may be gone.
 
 use domain::ids::ActivityId;
-
-use crate::{
+use stores::{
     keys::ACTIVITIES,
     ports::{Redis, RedisValue, StoreError},
 };
 
-/// Lists the activities that were given a gate. [`unlist_ended`](crate::recovery::gates::unlist_ended) removes those
+/// Lists the activities that were given a gate. [`unlist_ended`](operations::upkeep::gates::unlist_ended) removes those
 /// that are over.
 ///
 /// # Errors

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use domain::{
+    http::problem::{Code, Problem},
     ids::ActivityId,
-    problem::{Code, Problem},
     time::Millis,
 };
 

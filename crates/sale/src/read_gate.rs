@@ -6,13 +6,13 @@ use domain::{
     ids::{ActivityId, SkuId},
     time::Millis,
 };
-
-use super::reserve::Gate;
-use crate::{
+use stores::{
     keys::Keys,
     ports::{Redis, StoreError},
-    script::READ_GATE,
 };
+
+use super::reserve::Gate;
+use crate::scripts::READ_GATE;
 
 /// Stock of a SKU.
 #[derive(Debug, Clone, PartialEq, Eq)]

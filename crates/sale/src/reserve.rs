@@ -2,19 +2,21 @@
 
 use domain::{
     activity::{ActivityState, Phase},
+    http::problem::Code,
     ids::{OrderNo, SkuId, UserId},
     money::Money,
     order::{Order, OrderStatus},
-    problem::Code,
     time::Millis,
 };
-
-use crate::{
-    hot::limits::{self, RateLimitStatus},
+use stores::{
     keys::Keys,
     ports::{Redis, RedisArg, StoreError},
     reply::Reply,
-    script::RESERVE,
+};
+
+use crate::{
+    limits::{self, RateLimitStatus},
+    scripts::RESERVE,
 };
 
 /// How long after its arrival a reservation may be decided, in milliseconds. Two more seconds are for its way to the app:

@@ -10,9 +10,9 @@ use domain::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cache::warm_up::RETENTION_AFTER_END_MS,
-    hot::read_gate::GateSnapshot,
     ledger::activities::{Activity, ListedActivity},
+    read_gate::GateSnapshot,
+    warm_up::RETENTION_AFTER_END_MS,
 };
 
 /// An activity's spec and state as stored in key-value.
@@ -167,7 +167,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::hot::{read_gate, reserve::Gate};
+    use crate::{read_gate, reserve::Gate};
 
     fn spec() -> ActivitySpec {
         let sku = |id: &str, total| Sku {

@@ -11,13 +11,14 @@ use domain::{
     ids::{ActivityId, SkuId},
 };
 use serde::Serialize;
+use stores::{
+    keys::{ACTIVITIES, Keys, WRITER_GROUP},
+    ports::{Redis, StoreError},
+};
 
 use crate::{
-    WRITER_GROUP,
-    keys::{ACTIVITIES, Keys},
     ledger::activities::Activity,
-    ports::{Redis, StoreError},
-    script::{LOWER_TOTALS, WARM_UP},
+    scripts::{LOWER_TOTALS, WARM_UP},
 };
 
 /// Milliseconds for which Redis keeps an activity's keys after its end or its last warm-up, whichever is later. Refunds

@@ -11,6 +11,9 @@ pub const ACTIVITIES: &str = "stampede:activities";
 /// Sorted set of the activities whose orders were written in the last second, with the time of the latest start.
 pub const WRITERS: &str = "stampede:writers";
 
+/// Redis consumer group of the order writers, on every activity's stream `orders`.
+pub const WRITER_GROUP: &str = "writers";
+
 /// The Redis keys of one activity.
 #[derive(Debug, Clone)]
 pub struct Keys {

@@ -3,7 +3,7 @@
 
 use crate::{
     ports::{Redis, StoreError},
-    script::LEASE,
+    script::Script,
 };
 
 /// Acquires or renews a lease in Redis for `ttl_ms` milliseconds. Returns whether `owner` holds the lease now.
@@ -27,3 +27,6 @@ async fn run<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result
     let args = vec![owner.into(), ttl_ms.to_string().into()];
     Ok(LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
 }
+
+/// Acquires, extends or releases a lease.
+pub static LEASE: Script = Script::new("lease", &[include_str!("../lua/lease.lua")]);

@@ -1,6 +1,6 @@
 //! API errors for failed stores: an unavailable store is never a failed order (D8).
 
-use domain::problem::{Code, Problem};
+use domain::http::problem::{Code, Problem};
 
 use crate::StoreError;
 

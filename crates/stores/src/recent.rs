@@ -5,7 +5,7 @@ use std::{collections::HashMap, hash::Hash};
 
 use domain::time::Millis;
 
-use crate::cache::ttl::{MAX_AGE_MS, is_fresh};
+use crate::ttl::{MAX_AGE_MS, is_fresh};
 
 /// Maximum number of entries. When it is reached, the next one discards all of them.
 const MAX_ENTRIES: usize = 1_024;

@@ -10,7 +10,7 @@ use domain::time::Millis;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    cache::lease,
+    lease,
     ports::{KeyValue, Redis, StoreError},
 };
 

@@ -7,7 +7,7 @@ use platform::{
     activity_cache, clock,
     http::{ApiError, Response, not_found},
 };
-use workflows::cache::visitors::gate_script;
+use sale::visitors::gate_script;
 
 /// Handles `GET /api/activities/:activity/gate.json`.
 pub async fn json(activity: &str) -> Result<Response, ApiError> {

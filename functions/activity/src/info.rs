@@ -7,10 +7,8 @@ use platform::{
     activity_cache, clock,
     http::{ApiError, Response, not_found},
 };
-use workflows::{
-    StoreError,
-    cache::visitors::{CachedActivity, CachedGate},
-};
+use sale::visitors::{CachedActivity, CachedGate};
+use stores::StoreError;
 
 /// Handles `GET /api/activities/:activity`. `as_of` in the response is Redis's time when the stock was read.
 pub async fn get(activity: &str) -> Result<Response, ApiError> {

@@ -4,7 +4,7 @@ mod gate;
 mod info;
 mod list;
 
-use domain::{problem::Code, routes::Activity};
+use domain::http::{problem::Code, routes::Activity};
 use platform::http::{ApiError, Request, Response};
 
 platform::http_service!(route, cors_below = "/api/");

@@ -11,11 +11,11 @@ use platform::{
     readable_activities,
     redis::SpinRedis,
 };
-use workflows::{
-    StoreError,
-    cache::{shared_value::SharedValue, visitors},
+use sale::{
     ledger::activities::{self, ListedActivity},
+    visitors,
 };
+use stores::{StoreError, shared_value::SharedValue};
 
 /// The list of all instances: one request a second reads it from the ledger.
 const SHARED: SharedValue<'_> = SharedValue {

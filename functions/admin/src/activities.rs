@@ -3,12 +3,22 @@
 use domain::{
     activity::{ActivitySpec, ActivityState, HumanCheck, Sku},
     api::operators::Restock,
-    body,
+    http::{
+        body,
+        problem::{Code, FieldError, Problem},
+    },
     ids::{ActivityId, SkuId},
-    problem::{Code, FieldError, Problem},
     stripe,
     webhook::PaymentProvider,
 };
+use operations::{
+    commands::{
+        activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
+        documents::RebuildingActivity,
+    },
+    upkeep::budget::Budget,
+};
+use orders::ledger::events;
 use platform::{
     clock, config,
     http::{ApiError, Request, Response, not_found},
@@ -16,14 +26,7 @@ use platform::{
     random, readable_activities,
     redis::SpinRedis,
 };
-use workflows::{
-    ledger::{activities, events},
-    operator::{
-        activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
-        documents::RebuildingActivity,
-    },
-    recovery::budget::Budget,
-};
+use sale::ledger::activities;
 
 use crate::health;
 

@@ -2,16 +2,19 @@
 
 use domain::{
     api::operators::{Ban, Banned, Strikes},
-    body, client_address,
+    client_address,
+    http::{
+        body,
+        problem::{Code, FieldError, Problem},
+    },
     ids::UserId,
-    problem::{Code, FieldError, Problem},
 };
+use operations::commands::bans::{self, BanSubject};
 use platform::{
     http::{ApiError, Request, Response, percent_decode, query_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::operator::bans::{self, BanSubject};
 
 use crate::paging;
 

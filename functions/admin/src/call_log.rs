@@ -4,9 +4,9 @@
 //! the key, and a log alone names no user.
 
 use domain::{
+    http::routes::{Admin, Endpoint as _},
     log_limit::LogLimit,
     operators::Operator,
-    routes::{Admin, Endpoint as _},
     signer::Signer,
     time::Millis,
 };

@@ -2,16 +2,16 @@
 //!
 //! [`held`] lists why a callback is held.
 
-use domain::problem::{Code, Problem};
+use domain::http::problem::{Code, Problem};
+use operations::commands::documents::ResolvedCallback;
+use payments::{
+    callbacks::held::{self, ResolveOutcome},
+    ledger::{callback_rows, refunds},
+};
 use platform::{
     http::{ApiError, Request, Response, not_found, percent_decode, query_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
-};
-use workflows::{
-    ledger::{payments, refunds},
-    operator::documents::ResolvedCallback,
-    payments::callbacks::held::{self, ResolveOutcome},
 };
 
 use crate::paging;
@@ -24,7 +24,7 @@ const MAX_PAGE: i64 = 200;
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let before = query_decode(request.query_param("before").unwrap_or_default());
     let limit = paging::limit(request, MAX_PAGE)?;
-    Ok(Response::json(200, &payments::list_held(&SpinLedger::open().await, &before, limit).await?))
+    Ok(Response::json(200, &callback_rows::list_held(&SpinLedger::open().await, &before, limit).await?))
 }
 
 /// Handles `GET …/refunds`: unconfirmed refunds, most attempts first.

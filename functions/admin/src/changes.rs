@@ -1,23 +1,19 @@
 //! Records what operators change, and shows it (G2).
 
-use domain::{
+use domain::http::{
     problem::{FieldError, Problem},
     routes::{Admin, Endpoint as _},
 };
+use operations::ledger::operator_changes::{self, OperatorChange};
 use platform::{
     clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     log,
 };
+use sale::ledger::activities;
 use serde_json::{Value, json};
-use workflows::{
-    StoreError,
-    ledger::{
-        activities,
-        operator_changes::{self, OperatorChange},
-    },
-};
+use stores::StoreError;
 
 use crate::call_log::{self, Call};
 

@@ -2,16 +2,16 @@
 
 use domain::{
     api::operators::Requeued,
+    http::problem::{Code, FieldError, Problem},
     ids::OrderNo,
     order::OrderStatus,
-    problem::{Code, FieldError, Problem},
 };
+use orders::dead_letters::{self, RequeueOutcome};
 use platform::{
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::queue::dead_letters::{self, RequeueOutcome};
 
 use crate::paging;
 

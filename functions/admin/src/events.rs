@@ -2,18 +2,18 @@
 
 use domain::{
     api::operators::{EventsReplayed, ReplayEvents},
-    body,
+    http::body,
+};
+use operations::commands::documents::Events;
+use orders::{
+    event_delivery::MAX_CONCURRENCY,
+    ledger::events::{self, EventEndpoint},
 };
 use platform::{
     config,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
-};
-use workflows::{
-    ledger::events::{self, EventEndpoint},
-    operator::documents::Events,
-    queue::event_delivery::MAX_CONCURRENCY,
 };
 
 /// Handles `GET …/events`: the endpoint's state, the number of waiting events, and the events that failed for good.

@@ -4,8 +4,9 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
     api::{Checks, Live, Ready},
-    problem::{Code, Problem},
+    http::problem::{Code, Problem},
 };
+use operations::commands::readiness::{self, VARIABLES};
 use platform::{
     auth, config,
     fetching_cache::{self, FetchingCache},
@@ -14,12 +15,7 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::{
-    Redis, Sql, StoreError,
-    ledger::schema,
-    operator::readiness::{self, VARIABLES},
-    ports::RedisValue,
-};
+use stores::{Redis, Sql, StoreError, ledger::schema, ports::RedisValue};
 
 /// Handles `GET /healthz`: this instance handles requests.
 pub fn live() -> Response {

@@ -1,5 +1,9 @@
 //! `GET /metrics`: metrics in Prometheus' text format.
 
+use operations::commands::{
+    metrics::{self, LedgerState},
+    stats::{self, RecentStats},
+};
 use platform::{
     auth, clock,
     http::{ApiError, Request, Response},
@@ -8,14 +12,7 @@ use platform::{
     log,
     redis::SpinRedis,
 };
-use workflows::{
-    StoreError,
-    cache::shared_value::SharedValue,
-    operator::{
-        metrics::{self, LedgerState},
-        stats::{self, RecentStats},
-    },
-};
+use stores::{StoreError, shared_value::SharedValue};
 
 /// The ledger's state, for all scrapers. While one scrape reads it, the others use the last one.
 const LEDGER_STATE: SharedValue<'_> = SharedValue {

@@ -2,19 +2,19 @@
 
 use domain::{
     address::{Address, AddressCipher},
+    http::problem::{FieldError, Problem},
     ids::{ActivityId, OrderNo},
-    problem::{FieldError, Problem},
 };
+use operations::commands::documents::{ExportedOrder, OrderDetails};
+use orders::ledger::{events, order_rows};
+use payments::ledger::{addresses, callback_rows, refunds};
 use platform::{
     address_cipher,
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     log,
 };
-use workflows::{
-    ledger::{activities, addresses, events, orders, payments, refunds},
-    operator::documents::{ExportedOrder, OrderDetails},
-};
+use sale::ledger::activities;
 
 use crate::paging;
 
@@ -35,7 +35,7 @@ pub async fn list(request: &Request, activity: &ActivityId) -> Result<Response, 
     let ledger = SpinLedger::open_for_batch().await;
     activities::load(&ledger, activity).await?.ok_or_else(|| not_found("There is no such sale."))?;
     let after = after.map(|order_no| order_no.to_string()).unwrap_or_default();
-    let page = orders::load_page(&ledger, activity, &after, limit).await?;
+    let page = order_rows::load_page(&ledger, activity, &after, limit).await?;
     Ok(Response::json(200, &page.iter().map(ExportedOrder::from).collect::<Vec<_>>()))
 }
 
@@ -45,11 +45,11 @@ pub async fn get(request: &Request, operator: &str, order_no: &str) -> Result<Re
     let unknown = || not_found("The ledger has no such order.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     let (cipher, ledger) = (address_cipher::from_config().await?, SpinLedger::open().await);
-    let row = orders::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
+    let row = order_rows::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
     let document = OrderDetails {
         order: ExportedOrder::from(&row),
         address: open_address(request, operator, &cipher, &ledger, &order_no).await?,
-        callbacks: payments::list_for_order(&ledger, &order_no).await?,
+        callbacks: callback_rows::list_for_order(&ledger, &order_no).await?,
         refunds: refunds::list_for_order(&ledger, &order_no).await?,
         events: events::list_for_order(&ledger, &order_no).await?,
     };

@@ -1,6 +1,6 @@
 //! Pages of lists.
 
-use domain::problem::{FieldError, Problem};
+use domain::http::problem::{FieldError, Problem};
 use platform::http::Request;
 
 /// The query parameter `limit`: the most items of a page, which is `maximum` unless the request says less.

@@ -2,10 +2,12 @@
 
 use domain::{
     activity::ActivityState,
+    http::{
+        problem::{Code, Problem},
+        routes::Admin,
+    },
     ids::{ActivityId, SkuId},
     operators::{Operator, Role},
-    problem::{Code, Problem},
-    routes::Admin,
 };
 use platform::{
     auth, clock,

@@ -2,17 +2,17 @@
 
 use domain::{
     api::operators::{Shedding, SheddingChanged},
-    body,
+    http::body,
+};
+use operations::{
+    commands::{activities::OperatorContext, shed},
+    upkeep::budget::Budget,
 };
 use platform::{
     config,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
-};
-use workflows::{
-    operator::{activities::OperatorContext, shed},
-    recovery::budget::Budget,
 };
 
 /// Handles `GET …/shed`.

@@ -1,8 +1,19 @@
 //! Live stats, audit and rebuild of one activity.
 
 use domain::{
+    http::problem::{Code, Problem},
     ids::ActivityId,
-    problem::{Code, Problem},
+};
+use operations::{
+    commands::{
+        audit,
+        documents::{Rebuilt, RunningRebuild, Stats},
+        stats,
+    },
+    upkeep::{
+        budget::Budget,
+        rebuild::{Rebuild, RebuildOutcome},
+    },
 };
 use platform::{
     config,
@@ -11,19 +22,8 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::{
-    cache::shared_value::SharedValue,
-    ledger::activities,
-    operator::{
-        audit,
-        documents::{Rebuilt, RunningRebuild, Stats},
-        stats,
-    },
-    recovery::{
-        budget::Budget,
-        rebuild::{Rebuild, RebuildOutcome},
-    },
-};
+use sale::ledger::activities;
+use stores::shared_value::SharedValue;
 
 /// Handles `GET …/stats`: Redis's counters at one instant, and the ledger's orders by status.
 pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {

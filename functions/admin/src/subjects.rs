@@ -3,9 +3,12 @@
 //! A path can spell a user, an address or a callback in several ways. The log and the operator changes have one, so that
 //! a search for it finds every call.
 
-use domain::{api::operators::ReplayEvents, body, routes::Admin};
+use domain::{
+    api::operators::ReplayEvents,
+    http::{body, routes::Admin},
+};
+use operations::commands::bans::BanSubject;
 use platform::http::{Request, percent_decode};
-use workflows::operator::bans::BanSubject;
 
 use crate::bans;
 

@@ -7,9 +7,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use domain::{
     activity::HumanCheck,
     api::admission::{Captcha, CaptchaChallenge, ChallengeOptions, SliderPiece},
+    http::problem::{FieldError, Problem},
     human_check::{MAX_DIFFICULTY, PuzzleKind, difficulty},
     ids::ActivityId,
-    problem::{FieldError, Problem},
 };
 use platform::{
     auth,
@@ -17,9 +17,8 @@ use platform::{
     instance_counts, random,
 };
 use puzzle::{slider, sum};
+use sale::limits;
 use serde_json::{Value, json};
-
-use workflows::hot::limits;
 
 use crate::{
     hosted,

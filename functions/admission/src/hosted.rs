@@ -4,8 +4,8 @@ use std::{cell::Cell, collections::HashMap, rc::Rc};
 
 use domain::{
     api::admission::{HostedChallenge, HostedCheck},
+    http::problem::{Code, Problem},
     log_limit::LogLimit,
-    problem::{Code, Problem},
     siteverify::{self, ACTION, VARIABLES, Verdict},
     time::Millis,
 };
@@ -14,9 +14,10 @@ use platform::{
     http::{ApiError, Request},
     http_client::SpinHttpClient,
     log, request_address,
+    siteverify::Siteverify,
 };
+use sale::admission::CheckOutcome;
 use serde_json::{Value, json};
-use workflows::{hot::admission::CheckOutcome, siteverify::Siteverify};
 
 use crate::human_check::{CheckResult, check_failed};
 

@@ -3,14 +3,14 @@
 use domain::{
     activity::HumanCheck,
     api::admission::{PuzzleSolution, Solution},
+    http::problem::{Code, Problem},
     human_check::{CheckError, CheckKeys, CheckRecord, LIFETIME_MS, PuzzleKind},
-    problem::{Code, Problem},
 };
 use puzzle::{
     slider::{self, Slide},
     sum,
 };
-use workflows::hot::admission::{CheckOutcome, SUSPICION_THRESHOLD};
+use sale::admission::{CheckOutcome, SUSPICION_THRESHOLD};
 
 use crate::precheck::Precheck;
 

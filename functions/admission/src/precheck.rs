@@ -3,10 +3,10 @@
 use std::{cell::RefCell, rc::Rc};
 
 use domain::{
+    http::problem::{Code, Problem},
     human_check::Subject,
     ids::{ActivityId, UserId},
     jwt::{Claims, unverified_user},
-    problem::{Code, Problem},
     time::Millis,
 };
 use platform::{
@@ -16,16 +16,14 @@ use platform::{
     redis::SpinRedis,
     request_address,
 };
-use serde::de::DeserializeOwned;
-use ulid::Ulid;
-use workflows::{
-    cache::visitors::{CachedActivity, CachedGate},
-    hot::{
-        admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
-        limits::{self, RateLimitStatus},
-        recent::Recent,
-    },
+use sale::{
+    admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
+    limits::{self, RateLimitStatus},
+    visitors::{CachedActivity, CachedGate},
 };
+use serde::de::DeserializeOwned;
+use stores::recent::Recent;
+use ulid::Ulid;
 
 /// `detail` of a refusal because of a ban.
 pub const BANNED: &str = "This user or address may not take part.";
@@ -144,6 +142,6 @@ pub fn optional_body<T: Default + DeserializeOwned>(request: &Request) -> Result
         return Ok(T::default());
     }
     // Serde skips members that `T` does not have, also if they are no valid JSON.
-    let _: serde_json::Map<String, serde_json::Value> = domain::body::parse(&request.body)?;
-    domain::body::parse(&request.body)
+    let _: serde_json::Map<String, serde_json::Value> = domain::http::body::parse(&request.body)?;
+    domain::http::body::parse(&request.body)
 }

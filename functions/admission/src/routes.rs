@@ -1,6 +1,6 @@
 //! Routes the requests of this function.
 
-use domain::{ids::ActivityId, routes::Admission};
+use domain::{http::routes::Admission, ids::ActivityId};
 use platform::http::{ApiError, Request, Response, not_found};
 
 use crate::{challenge, ticket};

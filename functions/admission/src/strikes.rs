@@ -6,12 +6,12 @@
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{activity::HumanCheck, ids::UserId, time::Millis};
+use operations::commands::bans;
 use platform::{
     fetching_cache::{self, FetchingCache},
     http::ApiError,
     ledger::SpinLedger,
 };
-use workflows::operator::bans;
 
 /// Users at the limit, with the time of the last strike; `None` if they are too many to keep.
 type UsersAtLimit = Option<Rc<HashMap<UserId, Millis>>>;

@@ -6,22 +6,20 @@
 use domain::{
     activity::HumanCheck,
     api::admission::{Solution, TicketDocument},
+    http::problem::{Code, Problem},
     ids::ActivityId,
-    problem::{Code, Problem},
     ticket::{self, Ticket},
 };
+use operations::commands::bans;
 use platform::{
     auth, clock,
     http::{ApiError, Request, Response},
     instance_counts, random,
     redis::SpinRedis,
 };
-use workflows::{
-    hot::{
-        admission::{STRIKE_SUSPICION, admit},
-        limits,
-    },
-    operator::bans,
+use sale::{
+    admission::{STRIKE_SUSPICION, admit},
+    limits,
 };
 
 use crate::{

@@ -1,12 +1,12 @@
 //! `POST /api/orders/:order_no/cancel`: cancels an unpaid order (E4).
 
 use domain::ids::OrderNo;
+use payments::commands;
 use platform::{
     http::{ApiError, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::payments::commands;
 
 use crate::outcome::order_or_conflict;
 

@@ -1,11 +1,11 @@
 //! Turns the outcome of a command into an order or a problem.
 
 use domain::{
+    http::problem::{Code, Problem},
     order::Order,
-    problem::{Code, Problem},
 };
+use payments::commands::CommandOutcome;
 use platform::http::ApiError;
-use workflows::payments::commands::CommandOutcome;
 
 /// Returns the order after a command, or `state_conflict`. `goal` completes "it cannot be …".
 pub fn order_or_conflict(outcome: CommandOutcome, goal: &str) -> Result<Order, ApiError> {

@@ -3,11 +3,18 @@
 use domain::{
     address::Address,
     api::orders::{CheckedOut, CheckoutBody},
-    body,
+    http::{
+        body,
+        problem::{Code, Problem},
+    },
     log_limit::LogLimit,
     order::{Order, OrderStatus},
-    problem::{Code, Problem},
     time::ceil_seconds,
+};
+use payments::{
+    checkout::{CheckoutError, checkout},
+    ledger::addresses::SealedAddress,
+    provider::RetryPolicy,
 };
 use platform::{
     address_cipher, clock,
@@ -15,13 +22,6 @@ use platform::{
     ledger::SpinLedger,
     log, provider,
     redis::SpinRedis,
-};
-use workflows::{
-    ledger::addresses::SealedAddress,
-    payments::{
-        checkout::{CheckoutError, checkout},
-        provider::RetryPolicy,
-    },
 };
 
 use crate::outcome::order_or_conflict;

@@ -1,16 +1,16 @@
 //! `POST /api/orders/:order_no/refund`: requests a refund (E4).
 
 use domain::{
+    http::problem::{Code, Problem},
     ids::OrderNo,
     order::OrderStatus,
-    problem::{Code, Problem},
 };
+use payments::commands::{self, CommandOutcome};
 use platform::{
     http::{ApiError, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::payments::commands::{self, CommandOutcome};
 
 use crate::outcome::order_or_conflict;
 

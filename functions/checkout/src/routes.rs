@@ -1,13 +1,13 @@
 //! Routes the requests of this function, after checking that the order is the caller's.
 
-use domain::routes::Checkout;
+use domain::http::routes::Checkout;
+use orders::{ledger::order_rows, status::load_order};
 use platform::{
     auth,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::{hot::status::load_order, ledger::orders};
 
 use crate::{cancel, pay, refund};
 
@@ -16,7 +16,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, [order_no, _]) = request.route()?;
     let user = auth::user(request).await?.sub;
     let order_no = auth::order_no(order_no).await?;
-    let order = match orders::load(&SpinLedger::open().await, &order_no).await? {
+    let order = match order_rows::load(&SpinLedger::open().await, &order_no).await? {
         Some(row) => row.order,
         None => load_order(&SpinRedis, &order_no).await?.order.ok_or_else(auth::order_not_found)?,
     };

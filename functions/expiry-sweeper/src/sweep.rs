@@ -2,7 +2,16 @@
 
 use std::time::Instant;
 
-use domain::routes::ExpirySweeper;
+use domain::http::routes::ExpirySweeper;
+use operations::{
+    commands::documents::{NotSwept, Swept},
+    upkeep::{
+        report::Notice,
+        sweep::{Retention, SweepOutcome, Sweeper},
+    },
+};
+use orders::event_delivery::WebhookTarget;
+use payments::provider::RetryPolicy;
 use platform::{
     auth, clock, config,
     http::{ApiError, Request, Response},
@@ -13,15 +22,6 @@ use platform::{
     redis::SpinRedis,
 };
 use ulid::Ulid;
-use workflows::{
-    operator::documents::{NotSwept, Swept},
-    payments::provider::RetryPolicy,
-    queue::event_delivery::WebhookTarget,
-    recovery::{
-        report::Notice,
-        sweep::{Retention, SweepOutcome, Sweeper},
-    },
-};
 
 /// Runs a sweep, unless another sweeper is at work.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {

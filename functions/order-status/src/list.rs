@@ -3,9 +3,10 @@
 use std::{cell::RefCell, rc::Rc};
 
 use domain::{
+    http::problem::{FieldError, Problem},
     ids::ActivityId,
-    problem::{FieldError, Problem},
 };
+use orders::order_list::{self, Page};
 use platform::{
     auth, clock,
     fetching_cache::{self, FetchingCache},
@@ -13,10 +14,7 @@ use platform::{
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::{
-    hot::order_list::{self, Page},
-    ledger::activities,
-};
+use sale::ledger::activities;
 
 thread_local! {
     static LATELY_ON_SALE: FetchingCache<(), Rc<Vec<ActivityId>>> = RefCell::default();

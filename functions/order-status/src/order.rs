@@ -6,22 +6,19 @@
 use std::cell::RefCell;
 
 use domain::{
+    http::problem::{Code, FieldError, Problem},
     ids::{OrderNo, UserId},
     order::{Order, OrderStatus},
-    problem::{Code, FieldError, Problem},
     time::{Millis, ceil_seconds},
 };
+use orders::{dead_letters, ledger::order_rows, status::load_order};
 use platform::{
     auth, clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
-use workflows::{
-    hot::{recent::Recent, status::load_order},
-    ledger::orders,
-    queue::dead_letters,
-};
+use stores::recent::Recent;
 
 thread_local! {
     /// The orders that do not exist.
@@ -63,7 +60,7 @@ fn is_last(request: &Request) -> Result<bool, Problem> {
 
 async fn load_from_ledger(order_no: &OrderNo) -> Result<Option<Order>, ApiError> {
     let ledger = SpinLedger::open().await;
-    match orders::load(&ledger, order_no).await? {
+    match order_rows::load(&ledger, order_no).await? {
         Some(row) => Ok(Some(row.order)),
         // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4).
         None => Ok(dead_letters::load_failed_order(&ledger, order_no).await?),

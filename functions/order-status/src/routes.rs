@@ -1,6 +1,6 @@
 //! Routes the requests of this function.
 
-use domain::routes::BuyerOrders;
+use domain::http::routes::BuyerOrders;
 use platform::http::{ApiError, Request, Response};
 
 use crate::{list, order};

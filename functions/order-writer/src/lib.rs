@@ -4,16 +4,14 @@
 
 use std::{cell::Cell, time::Duration};
 
+use orders::{
+    doorbell::{Doorbell, ring_for_one},
+    order_writer::{self, DrainBudget},
+    stream,
+};
 use platform::{ledger::SpinLedger, log, random, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
-use workflows::{
-    StoreError,
-    queue::{
-        doorbell::{Doorbell, ring_for_one},
-        order_writer::{self, DrainBudget},
-        stream,
-    },
-};
+use stores::StoreError;
 
 /// How long a writer waits for the next orders of a busy activity. Buyers ask for the status of an order after a second.
 const PAUSE: Duration = Duration::from_millis(70);

@@ -1,22 +1,21 @@
 //! Routes callbacks to their provider's verification, and applies verified callbacks.
 
 use domain::{
+    http::{
+        problem::{Code, Problem},
+        routes::{PaymentCallback, no_such_route},
+    },
     ids::OrderNo,
     order::OrderStatus,
-    problem::{Code, Problem},
-    routes::{PaymentCallback, no_such_route},
     webhook::ProviderCallback,
 };
+use orders::{ledger::order_rows, status::load_order};
+use payments::callbacks::{self, CallbackEffect};
 use platform::{
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     log, provider,
     redis::SpinRedis,
-};
-use workflows::{
-    hot::status::load_order,
-    ledger::orders,
-    payments::callbacks::{self, CallbackEffect},
 };
 
 use crate::{standard, stripe};
@@ -38,7 +37,7 @@ async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), Api
     let ledger = SpinLedger::open().await;
     let order_no = OrderNo::parse(&callback.order_no).ok();
     let order = match &order_no {
-        Some(order_no) => orders::load(&ledger, order_no).await?,
+        Some(order_no) => order_rows::load(&ledger, order_no).await?,
         None => None,
     };
     if let Some(signer) = callback.provider

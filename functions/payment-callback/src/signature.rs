@@ -1,8 +1,10 @@
 //! Refusals of callbacks that do not verify.
 
 use domain::{
-    problem::{Code, Problem},
-    routes::no_such_route,
+    http::{
+        problem::{Code, Problem},
+        routes::no_such_route,
+    },
     webhook::PaymentProvider,
 };
 use platform::{config, provider};

@@ -5,9 +5,11 @@ use domain::{
         orders::{CALLBACK_TYPES, CallbackBody, SESSION_ENDED, SessionEnded},
         payments::{MAX_ID_CHARS, is_kept_unchanged},
     },
-    body,
+    http::{
+        body,
+        problem::{Code, Problem},
+    },
     money::Money,
-    problem::{Code, Problem},
     webhook::{PaymentProvider, ProviderCallback, WebhookHeaders, verify_standard},
 };
 use platform::{

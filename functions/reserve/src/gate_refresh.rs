@@ -2,13 +2,13 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use domain::{ids::ActivityId, problem::Code, time::Millis};
+use domain::{http::problem::Code, ids::ActivityId, time::Millis};
 use platform::{
     clock,
     notify::{self, Notifier},
     timeout::with_timeout,
 };
-use workflows::hot::{
+use sale::{
     gate_cache::{Decision, GateCache},
     reserve::{ReserveReply, ReserveRequest},
 };

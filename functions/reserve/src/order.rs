@@ -4,10 +4,12 @@
 
 use domain::{
     api::admission::Reservation,
-    body,
+    http::{
+        body,
+        problem::{Code, FieldError, Problem},
+        routes::Reserve,
+    },
     ids::{ActivityId, OrderNo, SkuId},
-    problem::{Code, FieldError, Problem},
-    routes::Reserve,
     ticket::TicketError,
 };
 use platform::{
@@ -17,7 +19,7 @@ use platform::{
     redis::SpinRedis,
     request_address,
 };
-use workflows::hot::{
+use sale::{
     limits::{self, RateLimitStatus},
     reserve::{MAX_DELAY_MS, ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };

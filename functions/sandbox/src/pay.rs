@@ -1,9 +1,11 @@
 //! `/sandbox/pay/:session`: the payment page, and the payment that its buttons make.
 
 use domain::{
-    body,
+    http::{
+        body,
+        problem::{Code, FieldError, Problem},
+    },
     money::decimals,
-    problem::{Code, FieldError, Problem},
     sandbox_session::SandboxSession,
     webhook::sign,
 };
@@ -14,7 +16,7 @@ use platform::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use workflows::http_client::{HttpClient, HttpRequest};
+use stores::http_client::{HttpClient, HttpRequest};
 
 /// Timeout of a callback, in milliseconds.
 const TIMEOUT_MS: i64 = 5_000;

@@ -5,8 +5,10 @@
 
 use domain::{
     api::payments::{CreateRefund, PaymentCall, RefundOutcome, RefundState, SessionClosed, SessionOpened},
-    body,
-    problem::{Code, Problem},
+    http::{
+        body,
+        problem::{Code, Problem},
+    },
     sandbox_session::SandboxSession,
     webhook::{WebhookHeaders, verify_standard},
 };

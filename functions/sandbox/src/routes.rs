@@ -2,7 +2,7 @@
 //! payment provider it refuses to serve: any client could sign in as any user.
 
 use domain::{
-    routes::{Sandbox, no_such_route},
+    http::routes::{Sandbox, no_such_route},
     webhook::PaymentProvider,
 };
 use platform::{

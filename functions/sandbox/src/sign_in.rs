@@ -1,9 +1,11 @@
 //! `POST /sandbox/sign-in`: issues a token for any user, without a password.
 
 use domain::{
-    body,
+    http::{
+        body,
+        problem::{Code, Problem},
+    },
     ids::UserId,
-    problem::{Code, Problem},
     secret,
 };
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};

@@ -1,10 +1,6 @@
 //! Reads mounted files, brands the pages among them, and caches their contents per instance.
 
-use std::collections::HashMap;
-use std::fs;
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::rc::Rc;
+use std::{collections::HashMap, fs, io::Write as _, path::PathBuf, rc::Rc};
 
 use domain::branding::Branding;
 use flate2::{Compression, write::GzEncoder};

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn preview(json: &str) -> Preview {
-        let spec = domain::body::parse(json.as_bytes()).expect("a spec");
+        let spec = domain::http::body::parse(json.as_bytes()).expect("a spec");
         Preview::new(&ActivityId::parse("lamps").expect("an id"), 3, &spec)
     }
 

@@ -1,6 +1,6 @@
 //! Builds the response for a file, with its caching headers.
 
-use domain::{
+use domain::http::{
     problem::Problem,
     request::{Headers, Request},
     routes::{StaticFiles, no_such_route},

@@ -4,8 +4,8 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
     branding::{self, Branding},
+    http::problem::Problem,
     legal_links::LegalLinks,
-    problem::Problem,
     sign_in::{SignIn, SignInSettings, VARIABLES},
     siteverify,
 };

@@ -18,12 +18,12 @@ use dev::{
 };
 use domain::time::Millis;
 use futures::future::{LocalBoxFuture, join};
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use workflows::{
+use stores::{
     Sql, StoreError,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
 };
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 use super::{Call, Ports, Process, ProviderCall, Reply};
 use crate::{

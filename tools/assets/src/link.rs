@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
-use crate::references::{self, Reference, Usage};
-use crate::tree::Tree;
+use crate::{
+    references::{self, Reference, Usage},
+    tree::Tree,
+};
 
 /// Returns the tree with assets under hashed names and with rewritten references.
 ///

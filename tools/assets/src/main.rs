@@ -11,8 +11,10 @@ mod link;
 mod references;
 mod tree;
 
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use anyhow::Context;
 use clap::Parser;

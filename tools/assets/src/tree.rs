@@ -1,9 +1,11 @@
 //! Reads and writes a directory as a map from path to bytes.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    path::Path,
+    time::{Duration, SystemTime},
+};
 
 use anyhow::{Context, bail};
 

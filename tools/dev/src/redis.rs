@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use ::redis::{FromRedisValue, InfoDict, RedisResult};
 use anyhow::{Context, Result, bail};
+use redis::{FromRedisValue, InfoDict, RedisResult};
 
 use crate::{
     poll::{self, Probe},

@@ -1,11 +1,6 @@
 //! The app's variables: random secrets, defaults for development, and the format of the file that keeps them.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    fmt::Write as _,
-    process::Command,
-};
+use std::{collections::BTreeMap, ffi::OsString, fmt::Write as _, process::Command};
 
 use anyhow::{Context, Result, anyhow};
 use base64::{

@@ -1,15 +1,19 @@
 //! Sends metered requests to the app under test and retries those that are safe to repeat.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Result, bail};
 use http::header::HeaderValue;
 use serde::de::DeserializeOwned;
 
-use crate::http::{Call, Client, RequestError, Response, bearer};
-use crate::meter::{Meter, Step};
-use crate::target::Target;
+use crate::{
+    http::{Call, Client, RequestError, Response, bearer},
+    meter::{Meter, Step},
+    target::Target,
+};
 
 /// How long an admin request is retried, for instance while the app restarts.
 pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(20);

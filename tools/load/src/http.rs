@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use http::Method;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
+use http::{
+    Method,
+    header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER},
+};
 use reqwest::redirect::Policy;
 use serde_json::Value;
 use tokio::sync::Semaphore;

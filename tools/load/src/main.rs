@@ -20,12 +20,10 @@ mod wire;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use bench::{report::Report, spawned_app::SpawnedApp};
+use capacity::Costs;
 use clap::{Parser, Subcommand};
 use tokio::runtime::Runtime;
-
-use bench::report::Report;
-use bench::spawned_app::SpawnedApp;
-use capacity::Costs;
 
 /// Load generator for Stampede: simulates and checks a whole sale, or measures an app.
 #[derive(Parser)]

@@ -1,9 +1,11 @@
 //! Counts and times responses, per step of a sale.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use hdrhistogram::Histogram;

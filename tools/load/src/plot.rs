@@ -3,8 +3,7 @@
 use std::error::Error;
 
 use anyhow::{Result, anyhow};
-use plotters::coord::Shift;
-use plotters::prelude::*;
+use plotters::{coord::Shift, prelude::*};
 
 use crate::statistics::Spread;
 

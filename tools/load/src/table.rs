@@ -1,8 +1,6 @@
 //! Reports: tables for a terminal (a rule below the header, numbers right-aligned), and files.
 
-use std::fmt::Display;
-use std::fs;
-use std::path::Path;
+use std::{fmt::Display, fs, path::Path};
 
 use anyhow::{Context, Result};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};

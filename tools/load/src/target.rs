@@ -3,8 +3,7 @@
 //! Flags take precedence over the environment (`SPIN_VARIABLE_…`, as the app reads them), and the environment over the
 //! env file. Buyers sign in with a token of the app's HS256 key, or without one at the sandbox, which is slower.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use anyhow::{Context, Result};
 use jsonwebtoken::{EncodingKey, Header};

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-use time::serde::rfc3339;
+use time::{OffsetDateTime, serde::rfc3339};
 
 pub use domain::order::OrderStatus;
 

@@ -1,6 +1,6 @@
 //! Parameters, headers and responses that operations share.
 
-use domain::problem::{Code, ProblemDocument};
+use domain::http::problem::{Code, ProblemDocument};
 use serde_json::{Map, Value, json};
 
 use crate::schemas::Schemas;
@@ -71,7 +71,7 @@ pub fn problem_response(codes: &[Code], limited: bool) -> Value {
 /// responses of their own.
 pub fn components(schemas: &mut Schemas, codes: &[Code]) -> Map<String, Value> {
     schemas.response::<ProblemDocument<'_>>();
-    let rebuilding = schemas.response::<workflows::operator::documents::RebuildingActivity<'_>>();
+    let rebuilding = schemas.response::<operations::commands::documents::RebuildingActivity<'_>>();
     let mut responses: Map<String, Value> =
         codes.iter().map(|code| (format!("{code:?}"), problem_response(&[*code], false))).collect();
     responses.insert(

@@ -1,6 +1,6 @@
 //! Puts the document together.
 
-use domain::{order::OrderStatus, problem::Code, schema::EventType};
+use domain::{http::problem::Code, order::OrderStatus, schema::EventType};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -122,7 +122,7 @@ fn webhook(schemas: &mut Schemas, status: OrderStatus) -> Value {
 mod tests {
     use std::collections::BTreeSet;
 
-    use domain::routes::TABLES;
+    use domain::http::routes::TABLES;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::{
+use domain::http::{
     problem::Code,
     routes::{Endpoint, Route},
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::{
     api::payments::{CloseSession, CreateRefund, GetRefund, OpenSession, RefundState, SessionClosed, SessionOpened},
-    routes::{Endpoint, PaymentCallback},
+    http::routes::{Endpoint, PaymentCallback},
     time::Millis,
 };
 use serde_json::{Map, Value, json};

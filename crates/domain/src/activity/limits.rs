@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::body::JsonObject;
+use crate::http::body::JsonObject;
 
 /// A rate limit: `count` requests, or orders in `all`, per `seconds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

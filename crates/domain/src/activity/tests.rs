@@ -1,7 +1,7 @@
 use super::*;
 
 fn spec() -> ActivitySpec {
-    crate::body::parse(
+    crate::http::body::parse(
         br#"{"title":"Spring","starts_at":"2026-01-01T00:00:00Z","ends_at":"2026-01-02T00:00:00Z",
              "limits":{"ip":null,"all":{"count":5,"seconds":1}},
              "skus":[{"sku":"a","name":"A","price":100,"currency":"EUR","total":10}]}"#,

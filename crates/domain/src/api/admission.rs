@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    body::{JsonObject, whole_number},
+    http::body::{JsonObject, whole_number},
     human_check::PuzzleKind,
     ids::{OrderNo, SkuId},
     time::Millis,

@@ -8,12 +8,12 @@ use serde::{
 };
 use serde_path_to_error::{Path, Segment};
 
-use crate::problem::{FieldError, Problem};
+use crate::http::problem::{FieldError, Problem};
 
 /// Parses a JSON object. Unknown members are ignored.
 ///
 /// # Errors
-/// [`Code::InvalidRequest`](crate::problem::Code::InvalidRequest), with a JSON pointer to the member if there is one.
+/// [`Code::InvalidRequest`](crate::http::problem::Code::InvalidRequest), with a JSON pointer to the member if there is one.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // Serde also reads a struct from an array, by the order of its fields; the API accepts objects only. Its error for a
     // text would quote the text.

@@ -5,7 +5,7 @@
 
 use http::{Method, uri::Authority};
 
-use crate::{request::Headers, response::Response};
+use crate::http::{request::Headers, response::Response};
 
 /// What a page may read of a response, besides the headers that it always may.
 const EXPOSED_HEADERS: &str = "Age, Date, ETag, Location, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id";

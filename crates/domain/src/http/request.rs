@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::{
+use crate::http::{
     problem::Problem,
     routes::{self, Endpoint},
 };
@@ -130,7 +130,7 @@ impl Headers for &[(&str, &str)] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{problem::Code, routes::BuyerOrders};
+    use crate::http::{problem::Code, routes::BuyerOrders};
 
     fn request<'a>(target: &str, headers: &'a [(&'a str, &'a str)]) -> Request<&'a [(&'a str, &'a str)]> {
         Request::new(Method::GET, target.to_owned(), headers, Vec::new(), "id".to_owned())

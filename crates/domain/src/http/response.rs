@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-use crate::{
+use crate::http::{
     problem::{Code, Problem},
     request::{Headers, Request},
 };

@@ -6,7 +6,7 @@
 
 use http::Method;
 
-use crate::problem::{Code, Problem};
+use crate::http::problem::{Code, Problem};
 
 /// The most parameters that a path has.
 const MAX_PARAMS: usize = 2;
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn every_function_has_the_routes_of_the_manifest() {
-        let manifest: toml::Table = include_str!("../../../spin.toml").parse().expect("spin.toml");
+        let manifest: toml::Table = include_str!("../../../../spin.toml").parse().expect("spin.toml");
         let mut triggers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for trigger in manifest["trigger"]["http"].as_array().expect("HTTP triggers") {
             let text = |name: &str| trigger[name].as_str().expect("text");

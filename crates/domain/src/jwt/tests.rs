@@ -94,7 +94,8 @@ fn a_required_claim_that_is_missing_or_wrong_is_the_reason_of_the_refusal() {
     for name in ["sub", "exp", "iss", "aud"] {
         for value in [None].into_iter().chain(VALUES.map(Some)) {
             let is_time = name == "exp" && value.is_some_and(|value| value.parse().is_ok_and(f64::is_finite));
-            let is_user = name == "sub" && value.is_some_and(|value| matches!(value, "\"3\"" | "\"true\"" | "\"2026-01-01\""));
+            let is_user =
+                name == "sub" && value.is_some_and(|value| matches!(value, "\"3\"" | "\"true\"" | "\"2026-01-01\""));
             if !is_time && !is_user {
                 let refused = verifier().verify(&token_with(name, value));
                 assert_eq!(refused, Err(TokenError::Claim(name)), "{name} {value:?}");

@@ -13,14 +13,16 @@ use domain::{
     ids::{ActivityId, SkuId},
     time::Millis,
 };
+use sale::{
+    ledger::activities::{self, Activity},
+    warm_up::{self, LowerOutcome},
+};
+use stores::ports::{Redis, Sql, StoreError};
 
 use self::saving::ChangeOutcome;
 use crate::{
-    cache::warm_up::{self, LowerOutcome},
-    ledger::activities::{self, Activity},
-    operator::shed,
-    ports::{Redis, Sql, StoreError},
-    recovery::{budget::Budget, rebuild::Progress},
+    commands::shed,
+    upkeep::{budget::Budget, rebuild::Progress},
 };
 
 const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the same time. Read it again.";

@@ -9,12 +9,12 @@ use domain::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-
-use crate::{
+use stores::{
     ledger::row_reader::RowReader,
-    operator::stats::{self, ActivityStats, SkuStats},
     ports::{Redis, Sql, StoreError},
 };
+
+use crate::commands::stats::{self, ActivityStats, SkuStats};
 
 /// Units of a SKU in the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -91,7 +91,7 @@ pub async fn audit<R: Redis, S: Sql>(
     activity: &ActivityId,
     per_user: i64,
 ) -> Result<Option<Audit>, StoreError> {
-    let statement = include_str!("../../sql/queries/audit/ledger_stats.sql");
+    let statement = include_str!("../../sql/audit/ledger_stats.sql");
     let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
     let ledger = rows.into_iter().map(|row| parse_row(&mut RowReader::new(row))).collect::<Result<Vec<_>, _>>()?;
     Ok(stats::stats(redis, activity).await?.map(|redis| compare(redis, &ledger, per_user)))
@@ -108,7 +108,7 @@ pub async fn audit_counters<S: Sql>(
 ) -> Result<Vec<(ActivityId, Audit)>, StoreError> {
     let ids: Vec<_> = activities.iter().map(|(activity, _)| activity).collect();
     let json_values = sql.dialect().json_values("?1");
-    let statement = format!(include_str!("../../sql/queries/audit/counters.sql"), json_values = json_values);
+    let statement = format!(include_str!("../../sql/audit/counters.sql"), json_values = json_values);
     let mut ledger: HashMap<_, Vec<_>> = HashMap::new();
     for row in sql.run(&statement, vec![json!(ids).to_string().into()]).await? {
         let mut row = RowReader::new(row);

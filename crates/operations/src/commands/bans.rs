@@ -13,14 +13,14 @@ use domain::{
     time::Millis,
 };
 use futures::future::try_join_all;
-
-use crate::{
-    cache::listed_activities,
+use sale::listed_activities;
+use stores::{
     keys::Keys,
     ledger::{deletion::delete_batch, row_reader::RowReader},
     ports::{Redis, Sql, StoreError},
-    script::BAN,
 };
+
+use crate::scripts::BAN;
 
 /// Number of strikes (orders that expired unpaid, or were cancelled late or again) from which a user may not take part.
 pub const STRIKE_LIMIT: i64 = 10;

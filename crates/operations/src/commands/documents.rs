@@ -8,21 +8,17 @@ use domain::{
     order::{Order, OrderStatus},
     time::Millis,
 };
+use orders::ledger::{
+    events::{EventEndpoint, EventRecord},
+    order_rows::OrderRow,
+};
+use payments::ledger::{callback_outcomes::CallbackEffect, callback_rows::Callback, refunds::Refund};
+use sale::ledger::activities::Activity;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
 use super::stats::ActivityStats;
-use crate::{
-    ledger::{
-        activities::Activity,
-        callback_outcomes::CallbackEffect,
-        events::{EventEndpoint, EventRecord},
-        orders::OrderRow,
-        payments::Callback,
-        refunds::Refund,
-    },
-    recovery::{rebuild::Progress, report::Report},
-};
+use crate::upkeep::{rebuild::Progress, report::Report};
 
 /// A changed activity whose gate is being rebuilt. Until that is done, nothing is sold.
 #[derive(Debug, Serialize, JsonSchema)]

@@ -6,14 +6,14 @@ use std::fmt::{Display, Write as _};
 
 use domain::{ids::ActivityId, time::Millis};
 use serde::{Deserialize, Serialize};
+use stores::ports::{Sql, StoreError};
 
 use crate::{
-    ledger::backlog::{self, Backlog},
-    operator::{
+    commands::{
         audit::{self, Audit},
         stats::{ActivityStats, RecentStats},
     },
-    ports::{Sql, StoreError},
+    ledger::backlog::{self, Backlog},
 };
 
 /// The backlog, and the audits of the activities that have not ended, or ended lately.
@@ -151,7 +151,7 @@ fn of(activity: &ActivityId) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator::stats::SkuStats;
+    use crate::commands::stats::SkuStats;
 
     fn activities() -> RecentStats {
         let sku =

@@ -2,7 +2,7 @@
 
 use domain::{
     branding::Branding,
-    cors::AllowedOrigins,
+    http::cors::AllowedOrigins,
     jwt::key_set::KeySetVerifier,
     legal_links::LegalLinks,
     operators::Operators,
@@ -12,7 +12,7 @@ use domain::{
     webhook::PaymentProvider,
 };
 
-use crate::recovery::sweep::parse_days;
+use crate::upkeep::sweep::parse_days;
 
 /// The variables that [`secrets_fault`] reads.
 pub const VARIABLES: [&str; 41] = [

@@ -4,14 +4,14 @@
 
 use domain::ids::ActivityId;
 use futures::future::try_join_all;
-
-use crate::{
-    cache::listed_activities,
+use sale::listed_activities;
+use stores::{
     keys::Keys,
     ledger::switches,
     ports::{Redis, Sql, StoreError},
-    script::SHED,
 };
+
+use crate::scripts::SHED;
 
 /// Name of the switch in the ledger.
 const SWITCH: &str = "shed";

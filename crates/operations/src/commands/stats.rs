@@ -3,23 +3,22 @@
 use std::collections::BTreeMap;
 
 use domain::{
+    http::problem::Code,
     ids::{ActivityId, SkuId},
-    problem::Code,
     time::Millis,
 };
 use futures::future::join_all;
+use sale::{listed_activities, warm_up::RETENTION_AFTER_END_MS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    cache::{listed_activities, warm_up::RETENTION_AFTER_END_MS},
+use stores::{
     keys::Keys,
     ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
-    script::STATS,
 };
 
 use super::documents::counts_by;
+use crate::scripts::STATS;
 
 /// Units of a SKU in Redis at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

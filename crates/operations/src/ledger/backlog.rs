@@ -3,10 +3,12 @@
 //! Metrics read them with one query, which indexes serve.
 
 use domain::time::Millis;
+use payments::ledger::callback_outcomes::not_held_outcomes;
 use serde::{Deserialize, Serialize};
-
-use super::{callback_outcomes::not_held_outcomes, row_reader::RowReader};
-use crate::ports::{Sql, StoreError};
+use stores::{
+    ledger::row_reader::RowReader,
+    ports::{Sql, StoreError},
+};
 
 /// Counts of waiting work.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +39,7 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
         )
     };
     let statement = format!(
-        include_str!("../../sql/queries/backlog/load.sql"),
+        include_str!("../../sql/backlog/load.sql"),
         refunds = refunds(""),
         stuck_refunds = refunds("AND last_error <> ''"),
         not_held_outcomes = not_held_outcomes(),

@@ -3,9 +3,10 @@
 use domain::time::Millis;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::row_reader::RowReader;
-use crate::ports::{Sql, StoreError};
+use stores::{
+    ledger::row_reader::RowReader,
+    ports::{Sql, StoreError},
+};
 
 /// Maximum length of a document before or after a change, in bytes. An activity is shorter, because the request that
 /// sets it has at most 16 KiB.

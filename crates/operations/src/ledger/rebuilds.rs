@@ -4,9 +4,10 @@
 //! backup loses the position with the rows.
 
 use domain::{ids::ActivityId, time::Millis};
-
-use super::row_reader::RowReader;
-use crate::ports::{Sql, SqlValue, StoreError};
+use stores::{
+    ledger::row_reader::RowReader,
+    ports::{Sql, SqlValue, StoreError},
+};
 
 /// A rebuild that has begun, and how far its backfill is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub async fn begin<S: Sql>(
     epoch: i64,
     now: Millis,
 ) -> Result<BegunRebuild, StoreError> {
-    let statement = include_str!("../../sql/queries/rebuilds/begin.sql");
+    let statement = include_str!("../../sql/rebuilds/begin.sql");
     let params = vec![activity.as_str().into(), version.into(), epoch.into(), now.0.into()];
     let mut row = RowReader::new(sql.run(statement, params).await?.into_iter().next().unwrap_or_default());
     Ok(BegunRebuild {

@@ -16,28 +16,30 @@ use domain::{
     time::Millis,
 };
 use futures::future::join_all;
-use serde::Serialize;
-
-use crate::{
-    hot::status::load_order,
-    keys::Keys,
+use orders::{
+    dead_letters,
     ledger::{
         order_changes::{self, NewOrder},
-        orders::{self, RecordedOrder},
-        payments::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE},
-        rebuilds::{self, BegunRebuild},
+        order_rows::{self, RecordedOrder},
     },
+    message_batch::{self, InsertAnswer, NO_ROOM},
     order_record::StateFields,
-    ports::{Redis, RedisArg, Sql, StoreError},
-    queue::{
-        dead_letters,
-        message_batch::{self, InsertAnswer, NO_ROOM},
-        stream,
-    },
-    recovery::budget::Timer,
-    reply::Reply,
-    script::{FAIL_ORDERS, READ_ORDERS},
     settle::{CLOSED_ORDER_TTL_SECONDS, OrderState},
+    status::load_order,
+    stream,
+};
+use payments::ledger::callback_rows::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE};
+use serde::Serialize;
+use stores::{
+    keys::Keys,
+    ports::{Redis, RedisArg, Sql, StoreError},
+    reply::Reply,
+};
+
+use crate::{
+    ledger::rebuilds::{self, BegunRebuild},
+    scripts::{FAIL_ORDERS, READ_ORDERS},
+    upkeep::budget::Timer,
 };
 
 /// Length of a ULID in the index.
@@ -159,7 +161,7 @@ async fn find_differing<R: Redis, S: Sql>(
         OrderStatus::Queued | OrderStatus::PendingPayment => Group::Unpaid,
         _ => Group::Paid,
     };
-    let differing = orders::find_differing(sql, &recorded).await?.into_iter();
+    let differing = order_rows::find_differing(sql, &recorded).await?.into_iter();
     Ok(differing.filter_map(|index| recorded.get(index)).map(|order| (order.order_no.clone(), group(order))).collect())
 }
 
@@ -185,7 +187,7 @@ async fn write_batch<R: Redis, S: Sql>(
     let new: Vec<_> = new.iter().collect();
     let answers = if live { message_batch::insert(sql, activity, &new, now).await? } else { Vec::new() };
     let order_numbers: Vec<_> = new.iter().map(|order| &order.order_no).collect();
-    let states = orders::load_states(sql, activity, &order_numbers).await?;
+    let states = order_rows::load_states(sql, activity, &order_numbers).await?;
     // D8: neither refund nor fail an order that the ledger accepted and does not have.
     let is_lost = |(state, answer): (&Option<_>, &InsertAnswer)| state.is_none() && !answer.is_refusal(sql.dialect());
     if states.iter().zip(&answers).any(is_lost) {
@@ -197,7 +199,7 @@ async fn write_batch<R: Redis, S: Sql>(
             (Some(state), _) => advance_order(sql, order, state.status, now).await?,
             (None, OrderStatus::Paid | OrderStatus::Refunding | OrderStatus::Refunded) => {
                 order_changes::insert_released(sql, new, now).await?;
-                payments::refund_late_payment(sql, &lost_payment(order), now).await?;
+                callback_rows::refund_late_payment(sql, &lost_payment(order), now).await?;
                 advance_order(sql, order, OrderStatus::Refunding, now).await?;
             }
             (None, _) => {
@@ -255,24 +257,24 @@ async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, 
                 order_changes::release(sql, order_no, step, reason, now).await?;
                 step
             }
-            Paid => match payments::mark_paid(sql, &lost_payment(order), status, now).await {
+            Paid => match callback_rows::mark_paid(sql, &lost_payment(order), status, now).await {
                 Ok(_) => Paid,
                 Err(StoreError::LedgerRefused(_)) => {
-                    payments::refund_late_payment(sql, &lost_payment(order), now).await?;
+                    callback_rows::refund_late_payment(sql, &lost_payment(order), now).await?;
                     Refunding
                 }
                 Err(error) => return Err(error),
             },
             Refunding if status == Paid => {
-                payments::request_refund(sql, order_no, payments::EVER, now).await?;
+                callback_rows::request_refund(sql, order_no, callback_rows::EVER, now).await?;
                 Refunding
             }
             Refunding => {
-                payments::refund_late_payment(sql, &lost_payment(order), now).await?;
+                callback_rows::refund_late_payment(sql, &lost_payment(order), now).await?;
                 Refunding
             }
             Refunded => {
-                payments::mark_refunded(sql, order_no, now).await?;
+                callback_rows::mark_refunded(sql, order_no, now).await?;
                 Refunded
             }
             // No transition of a row leads to these.

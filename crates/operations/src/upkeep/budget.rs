@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use domain::time::Millis;
-
-use crate::queue::order_writer::time_since;
+use orders::order_writer::time_since;
 
 /// How much one call does. It finishes the batch in which the time is up, and does one at least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,16 +7,13 @@
 //! stays: if its id is used again, old messages and gates are fenced.
 
 use domain::{ids::ActivityId, time::Millis};
+use payments::ledger::callback_outcomes::{not_held_outcomes, settled_outcomes};
+use sale::{listed_activities, visitors::CachedActivity};
 use serde_json::json;
-
-use crate::{
-    cache::{listed_activities, shared_value, visitors::CachedActivity},
-    ledger::{
-        callback_outcomes::{not_held_outcomes, settled_outcomes},
-        deletion::delete_batch,
-        row_reader::RowReader,
-    },
+use stores::{
+    ledger::{deletion::delete_batch, row_reader::RowReader},
     ports::{Dialect, KeyValue, Redis, Sql, SqlValue, StoreError},
+    shared_value,
 };
 
 /// Maximum number of activities whose erasure begins in one call.
@@ -68,7 +65,7 @@ async fn mark<S: Sql>(sql: &S, listed: &[ActivityId], before: Millis) -> Result<
         Dialect::Postgres => "split_part(w.order_no, '.', 1)",
     };
     let statement = format!(
-        include_str!("../../sql/queries/erasure/mark.sql"),
+        include_str!("../../sql/erasure/mark.sql"),
         json_values = sql.dialect().json_values("?2"),
         activity_of = activity_of,
         not_held_outcomes = not_held_outcomes(),
@@ -77,7 +74,7 @@ async fn mark<S: Sql>(sql: &S, listed: &[ActivityId], before: Millis) -> Result<
     sql.run(&statement, params).await.map(|_| ())
 }
 
-/// The bounds of the order numbers of an activity: see [`crate::ledger::orders::load_page`].
+/// The bounds of the order numbers of an activity: see [`orders::ledger::order_rows::load_page`].
 fn bounds(activity: &ActivityId) -> [SqlValue; 2] {
     [format!("{activity}.").into(), format!("{activity}/").into()]
 }

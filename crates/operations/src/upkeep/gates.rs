@@ -7,21 +7,23 @@ use std::{
 
 use domain::{ids::ActivityId, time::Millis};
 use futures::future::join_all;
-
-use crate::{
-    cache::{
-        listed_activities,
-        warm_up::{WarmUpOutcome, warm_up_if_older},
-    },
-    keys::{ACTIVITIES, Keys},
+use orders::stream::{self, FenceOutcome};
+use sale::{
     ledger::{
         activities::{self, ExpectedGate},
         epochs,
     },
-    operator::activities::{OperationOutcome, OperatorContext},
+    listed_activities,
+    warm_up::{WarmUpOutcome, warm_up_if_older},
+};
+use stores::{
+    keys::{ACTIVITIES, Keys},
     ports::{Redis, RedisValue, Sql, StoreError},
-    queue::stream::{self, FenceOutcome},
-    recovery::{budget::Budget, report::Report},
+};
+
+use crate::{
+    commands::activities::{OperationOutcome, OperatorContext},
+    upkeep::{budget::Budget, report::Report},
 };
 
 /// How long an operator's change is left to the request that makes it before the sweeper completes or undoes it, in

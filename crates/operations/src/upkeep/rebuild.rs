@@ -9,7 +9,7 @@
 //! record, counted with the status that was read.
 //!
 //! Orders and transitions that Redis has and the ledger lacks, because it was restored from a backup, are written to
-//! the ledger first ([`crate::recovery::backfill`]).
+//! the ledger first ([`crate::upkeep::backfill`]).
 //!
 //! A call that stops anywhere leaves an activity that sells nothing. The next call continues where it ended: the row in
 //! `rebuilds` has the position of the backfill, and the gate of the new epoch has the last order restored, written by
@@ -23,27 +23,34 @@ use domain::{
     ids::{ActivityId, SkuId},
     time::Millis,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::{
-    cache::warm_up::{WarmUpOutcome, warm_up_during_rebuild},
-    keys::Keys,
+use orders::{
+    ledger::order_rows,
+    order_writer::{self, time_since},
+};
+use sale::{
     ledger::{
         activities::{self, Activity},
-        epochs, orders,
-        rebuilds::{self, BegunRebuild},
+        epochs,
     },
-    operator::{bans, shed},
+    warm_up::{WarmUpOutcome, warm_up_during_rebuild},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use stores::{
+    keys::Keys,
     ports::{Redis, RedisArg, Sql, StoreError},
-    queue::order_writer::{self, time_since},
-    recovery::{
+    reply::Reply,
+};
+
+use crate::{
+    commands::{bans, shed},
+    ledger::rebuilds::{self, BegunRebuild},
+    scripts::{FINISH, RESET},
+    upkeep::{
         backfill::{BackfillProgress, backfill, count_indexed},
         budget::{Budget, Timer},
         restore::{RestoreOutcome, Source, restore},
     },
-    reply::Reply,
-    script::{FINISH, RESET},
 };
 
 /// How often a call starts over while others raise the epoch.
@@ -287,7 +294,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         self.reset(activity, gate.epoch, None).await?;
         let raised = epochs::raise(self.sql, self.activity, activity.epoch.max(gate.epoch), gate.epoch).await?;
         let epoch = raised.ok_or(Stop::Overtaken)?;
-        let to_restore = orders::count(self.sql, self.activity).await?;
+        let to_restore = order_rows::count(self.sql, self.activity).await?;
         self.reset(activity, gate.epoch, Some((epoch, to_restore))).await?;
         let restored_after = String::new();
         Ok(FoundGate { epoch, is_published: false, is_restoring: true, restored: 0, restored_after, to_restore })
@@ -327,7 +334,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         shed::copy_to_gate(self.redis, self.sql, self.activity).await?;
         let batch_size = timer.batch_size();
         loop {
-            let page = orders::load_page(self.sql, self.activity, &gate.restored_after, batch_size as i64).await?;
+            let page = order_rows::load_page(self.sql, self.activity, &gate.restored_after, batch_size as i64).await?;
             if page.is_empty() {
                 break;
             }

@@ -8,8 +8,7 @@ use std::{
 use domain::ids::ActivityId;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::ports::StoreError;
+use stores::ports::StoreError;
 
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]

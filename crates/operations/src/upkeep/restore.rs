@@ -4,16 +4,18 @@ use domain::{
     ids::{ActivityId, OrderNo},
     order::OrderStatus,
 };
-use serde::{Deserialize, Serialize};
-
-use crate::{
-    keys::Keys,
-    ledger::orders::OrderRow,
+use orders::{
+    ledger::order_rows::OrderRow,
     order_record::{OrderFields, StateFields},
-    ports::{Redis, StoreError},
-    script::RESTORE,
     settle::CLOSED_ORDER_TTL_SECONDS,
 };
+use serde::{Deserialize, Serialize};
+use stores::{
+    keys::Keys,
+    ports::{Redis, StoreError},
+};
+
+use crate::scripts::RESTORE;
 
 /// Who restores orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,21 +6,27 @@
 use std::time::{Duration, Instant};
 
 use domain::time::Millis;
+use orders::{
+    event_delivery::{self, TIMEOUT_MS, WebhookTarget},
+    ledger::events::{self, set_enabled},
+};
+use payments::{
+    callbacks,
+    ledger::{addresses, callback_rows},
+    provider::Provider,
+    refunds, sessions,
+};
+use sale::listed_activities;
+use stores::{
+    http_client::HttpClient,
+    lease as redis_lease,
+    ledger::leases::{self, Lease},
+    ports::{KeyValue, Redis, Sql, StoreError},
+};
 
 use crate::{
-    cache::{lease as redis_lease, listed_activities},
-    http_client::HttpClient,
-    ledger::{
-        addresses,
-        events::{self, set_enabled},
-        leases::{self, Lease},
-        payments,
-    },
-    operator::bans,
-    payments::{callbacks, provider::Provider, refunds, sessions},
-    ports::{KeyValue, Redis, Sql, StoreError},
-    queue::event_delivery::{self, TIMEOUT_MS, WebhookTarget},
-    recovery::{
+    commands::bans,
+    upkeep::{
         budget::Budget,
         erasure, gates,
         rebuild::{RebuildOutcome, continue_interrupted},
@@ -90,7 +96,7 @@ pub struct Retention {
 
 impl Retention {
     /// Reads the variables `address_retention_days` (30 if it is empty) and `retention_days` (activities are kept if it is
-    /// empty). What is no number of days is a fault of [`crate::operator::readiness`], and erases nothing.
+    /// empty). What is no number of days is a fault of [`crate::commands::readiness`], and erases nothing.
     #[must_use]
     pub fn parse(address_days: &str, activity_days: &str) -> Self {
         let address_days = if address_days.trim().is_empty() { "30" } else { address_days };
@@ -340,7 +346,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             };
             let erased = addresses
                 + events::erase(sql, now, ERASE_BATCH).await?
-                + payments::erase(sql, callbacks_before, ERASE_BATCH).await?
+                + callback_rows::erase(sql, callbacks_before, ERASE_BATCH).await?
                 + bans::erase(sql, now, ERASE_BATCH).await?;
             self.report.erased += erased;
             is_more = erased > 0;

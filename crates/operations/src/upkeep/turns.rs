@@ -13,27 +13,28 @@ use domain::{
     time::Millis,
 };
 use futures::future::join_all;
-
-use crate::{
-    cache::warm_up::RETENTION_AFTER_END_MS,
+use orders::{
     ledger::{
-        activities,
-        leases::{self, Lease},
         order_changes,
-        orders::{self, OrderRow},
-        row_reader::RowReader,
+        order_rows::{self, OrderRow},
         unsettled,
     },
-    ports::{Redis, Sql, StoreError},
-    queue::{
-        order_writer::{self, DrainBudget, time_since},
-        stream,
-    },
-    recovery::{
-        report::{Remaining, Report},
-        restore::{Source, restore},
-    },
+    order_writer::{self, DrainBudget, time_since},
     settle::{self, SettleOutcome, Transition, apply_transitions},
+    stream,
+};
+use sale::{ledger::activities, warm_up::RETENTION_AFTER_END_MS};
+use stores::{
+    ledger::{
+        leases::{self, Lease},
+        row_reader::RowReader,
+    },
+    ports::{Redis, Sql, StoreError},
+};
+
+use crate::upkeep::{
+    report::{Remaining, Report},
+    restore::{Source, restore},
 };
 
 /// The lease in the ledger under which sweepers work (G3).
@@ -215,7 +216,7 @@ async fn restore_lost<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(usize, HashSet<OrderNo>), StoreError> {
     let order_numbers: Vec<_> = missing.iter().map(|transition| &transition.order_no).collect();
-    let rows = orders::load_many(sql, &order_numbers).await?;
+    let rows = order_rows::load_many(sql, &order_numbers).await?;
     let oldest = now.plus(-RETENTION_AFTER_END_MS);
     let is_lost = |row: &OrderRow| row.order.created_at.max(row.order.paid_at.unwrap_or_default()) > oldest;
     let (lost, expired): (Vec<_>, Vec<_>) = rows.into_iter().partition(is_lost);
@@ -248,7 +249,7 @@ pub async fn count_remaining<R: Redis, S: Sql>(
             Err(error) => report.add_failure(activity, &error),
         }
     }
-    let statement = include_str!("../../sql/queries/sweep/count_remaining.sql");
+    let statement = include_str!("../../sql/sweep/count_remaining.sql");
     let rows = sql.run(statement, vec![now.0.into(), now.plus(-SETTLE_AFTER_MS).0.into()]).await?;
     let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
     Ok(Remaining { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })

@@ -13,18 +13,18 @@ use domain::{
     time::Millis,
 };
 use schemars::JsonSchema;
-
-use super::{
-    deletion::{count, delete_batch},
-    orders,
-    row_reader::RowReader,
-    switches,
-};
-use crate::{
+use stores::{
+    ledger::{
+        deletion::{count, delete_batch},
+        row_reader::RowReader,
+        switches,
+    },
     ports::{Dialect, Sql, SqlValue, StoreError},
-    queue::dead_letters,
     reply::{non_empty, non_zero_time},
 };
+
+use super::order_rows;
+use crate::dead_letters;
 
 /// How long a claimed event is reserved for the sweeper that claimed it, in milliseconds.
 const CLAIM_MS: i64 = 60_000;
@@ -58,7 +58,7 @@ pub struct ClaimedEvent {
 /// # Errors
 /// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<ClaimedEvent>, StoreError> {
-    let statement = include_str!("../../sql/queries/events/claim_due.sql");
+    let statement = include_str!("../../sql/events/claim_due.sql");
     let rows = sql.run(statement, vec![now.0.into(), limit.into(), CLAIM_MS.into()]).await?;
     let mut claimed_rows = Vec::with_capacity(rows.len());
     for row in rows {
@@ -69,7 +69,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
     }
     let order_numbers: Vec<_> = claimed_rows.iter().map(|(order_no, ..)| order_no).collect();
     let known_orders =
-        if order_numbers.is_empty() { Vec::new() } else { orders::load_many(sql, &order_numbers).await? };
+        if order_numbers.is_empty() { Vec::new() } else { order_rows::load_many(sql, &order_numbers).await? };
     let mut claimed = Vec::with_capacity(claimed_rows.len());
     for (order_no, status, reason, pay_by, paid_at, happened_at, attempt) in claimed_rows {
         let ledger_order = known_orders.iter().find(|row| row.order.order_no == order_no).map(|row| row.order.clone());
@@ -120,8 +120,8 @@ pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttem
         })
         .collect();
     let statement = match sql.dialect() {
-        Dialect::Sqlite => include_str!("../../sql/queries/events/record_attempts.sqlite.sql"),
-        Dialect::Postgres => include_str!("../../sql/queries/events/record_attempts.postgres.sql"),
+        Dialect::Sqlite => include_str!("../../sql/events/record_attempts.sqlite.sql"),
+        Dialect::Postgres => include_str!("../../sql/events/record_attempts.postgres.sql"),
     };
     sql.run(statement, vec![serde_json::Value::from(rows).to_string().into()]).await.map(|_| ())
 }
@@ -287,7 +287,7 @@ pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Res
 /// # Errors
 /// See [`ledger`](super).
 pub async fn save_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &EventEndpoint) -> Result<(), StoreError> {
-    let statement = include_str!("../../sql/queries/events/save_endpoint.sql");
+    let statement = include_str!("../../sql/events/save_endpoint.sql");
     let disabled_at = endpoint.disabled_at.unwrap_or_default().0;
     let params = vec![url.into(), disabled_at.into(), endpoint.rest_until.0.into(), endpoint.pace.into()];
     sql.run(statement, params).await.map(|_| ())

@@ -8,18 +8,15 @@ use domain::{
     order::OrderStatus,
     time::Millis,
 };
+use payments::ledger::sessions;
 use serde_json::json;
-
-use super::{
-    leases::Lease,
-    orders::{COLUMNS, OrderRow, load_states, parse_rows},
-    row_reader::RowReader,
-    sessions,
-};
-use crate::{
+use stores::{
+    ledger::{leases::Lease, row_reader::RowReader},
     ports::{Dialect, Sql, StoreError},
-    settle::Transition,
 };
+
+use super::order_rows::{COLUMNS, OrderRow, load_states, parse_rows};
+use crate::settle::Transition;
 
 /// An order message from the stream, ready to be inserted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,10 +58,10 @@ pub async fn insert<S: Sql>(
     };
     let rows: Vec<_> = orders.iter().map(to_json).collect();
     let statement = match sql.dialect() {
-        Dialect::Sqlite => include_str!("../../sql/queries/orders/insert.sqlite.sql"),
+        Dialect::Sqlite => include_str!("../../sql/orders/insert.sqlite.sql"),
         // Locks the epoch until the rows are inserted: a rebuild that raises it at the same time sees the rows, or they
         // are left out.
-        Dialect::Postgres => include_str!("../../sql/queries/orders/insert.postgres.sql"),
+        Dialect::Postgres => include_str!("../../sql/orders/insert.postgres.sql"),
     };
     let params = vec![json!(rows).to_string().into(), now.0.into(), activity.as_str().into()];
     sql.run(statement, params).await.map(|_| ())
@@ -75,7 +72,7 @@ pub async fn insert<S: Sql>(
 /// # Errors
 /// See [`ledger`](super).
 pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> Result<(), StoreError> {
-    let statement = include_str!("../../sql/queries/orders/insert_released.sql");
+    let statement = include_str!("../../sql/orders/insert_released.sql");
     let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, .. } = order;
     let params = vec![
         order_no.to_string().into(),
@@ -137,10 +134,10 @@ pub async fn expire<S: Sql>(
     limit: i64,
     lease: Option<&Lease>,
 ) -> Result<Vec<Transition>, StoreError> {
-    const IS_DUE: &str = include_str!("../../sql/queries/orders/is_due.sql");
+    const IS_DUE: &str = include_str!("../../sql/orders/is_due.sql");
     let waits_until = now.plus(-sessions::GRACE_MS);
     let select = format!(
-        include_str!("../../sql/queries/orders/find_due.sql"),
+        include_str!("../../sql/orders/find_due.sql"),
         order_numbers = sql.dialect().json_array_of("o.order_no"),
         is_due = IS_DUE,
     );
@@ -156,7 +153,7 @@ pub async fn expire<S: Sql>(
     };
     let lease_condition = lease.map_or("1 = 1".to_owned(), |_| Lease::condition(4));
     let statement = format!(
-        include_str!("../../sql/queries/orders/expire.sql"),
+        include_str!("../../sql/orders/expire.sql"),
         lease_condition = lease_condition,
         json_values = sql.dialect().json_values("?3"),
         is_due = IS_DUE,
@@ -185,6 +182,6 @@ pub async fn restart_payment<S: Sql>(
     checkout_url: &str,
     now: Millis,
 ) -> Result<(), StoreError> {
-    let statement = include_str!("../../sql/queries/orders/restart_payment.sql");
+    let statement = include_str!("../../sql/orders/restart_payment.sql");
     sql.run(statement, vec![order_no.to_string().into(), checkout_url.into(), now.0.into()]).await.map(|_| ())
 }

@@ -7,13 +7,13 @@ use domain::{
     webhook::PaymentProvider,
 };
 use serde_json::json;
-
-use super::row_reader::RowReader;
-use crate::{
+use stores::{
+    ledger::row_reader::RowReader,
     ports::{Dialect, Sql, SqlValue, StoreError},
     reply::{non_empty, non_zero_time},
-    settle::{OrderState, Transition},
 };
+
+use crate::settle::{OrderState, Transition};
 
 /// An order as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub async fn load_states<S: Sql>(
         }
     };
     let statement = format!(
-        include_str!("../../sql/queries/orders/load_states.sql"),
+        include_str!("../../sql/orders/load_states.sql"),
         positions = sql.dialect().json_array_of(position),
         json_rows = json_rows,
     );
@@ -199,7 +199,7 @@ pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result
         }
     };
     let statement = format!(
-        include_str!("../../sql/queries/orders/find_differing.sql"),
+        include_str!("../../sql/orders/find_differing.sql"),
         positions = sql.dialect().json_array_of(position),
         json_rows = json_rows,
         order_no = "(e.value ->> 0)",
@@ -225,9 +225,8 @@ pub async fn list_for_user<S: Sql>(
 ) -> Result<Vec<Order>, StoreError> {
     // Two statements, because a condition that holds for every row without `before` would keep an index from finding
     // where the page starts.
-    let older = before.map_or("", |_| include_str!("../../sql/queries/orders/older_than.sql"));
-    let statement =
-        format!(include_str!("../../sql/queries/orders/list_for_user.sql"), columns = COLUMNS, older = older);
+    let older = before.map_or("", |_| include_str!("../../sql/orders/older_than.sql"));
+    let statement = format!(include_str!("../../sql/orders/list_for_user.sql"), columns = COLUMNS, older = older);
     let mut params = vec![user.as_str().into(), limit.into()];
     if let Some((created_at, order_no)) = before {
         params.extend([created_at.0.into(), order_no.to_string().into()]);

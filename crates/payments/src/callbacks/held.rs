@@ -2,12 +2,10 @@
 //! later (E2, E4, I6).
 
 use domain::time::Millis;
+use stores::ports::{Redis, Sql, StoreError};
 
 use super::{CallbackEffect, CallbackOutcome, PAYMENT_SUCCEEDED, REFUND_FAILED, apply_early_refunds, finish};
-use crate::{
-    ledger::{payments, refunds},
-    ports::{Redis, Sql, StoreError},
-};
+use crate::ledger::{callback_rows, refunds};
 
 /// Result of an operator's decision about a held callback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,13 +32,13 @@ pub async fn reapply<R: Redis, S: Sql>(
     id: &str,
     now: Millis,
 ) -> Result<ResolveOutcome, StoreError> {
-    let Some(mut callback) = payments::set_outcome_if_held(sql, id, CallbackOutcome::Unprocessed).await? else {
+    let Some(mut callback) = callback_rows::set_outcome_if_held(sql, id, CallbackOutcome::Unprocessed).await? else {
         return Ok(ResolveOutcome::NotHeld);
     };
     callback.is_replayed = true;
     if callback.kind == REFUND_FAILED {
         if callback.order_no.is_empty() {
-            callback = payments::name_order(sql, &callback).await?;
+            callback = callback_rows::name_order(sql, &callback).await?;
         }
         refunds::reopen(sql, &callback).await?;
     }
@@ -53,18 +51,18 @@ pub async fn reapply<R: Redis, S: Sql>(
 /// # Errors
 /// Any [`StoreError`]: the refund may or may not be recorded; the call can be repeated.
 pub async fn refund<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis) -> Result<ResolveOutcome, StoreError> {
-    let held = payments::load_held(sql, id).await?;
+    let held = callback_rows::load_held(sql, id).await?;
     let Some(callback) = held.filter(|callback| callback.kind == PAYMENT_SUCCEEDED) else {
         return Ok(ResolveOutcome::NotHeld);
     };
     if callback.payment.is_empty() {
         return Ok(ResolveOutcome::NoPayment);
     }
-    if let Some(callback) = payments::set_outcome_if_held(sql, id, CallbackOutcome::RefundedByOperator).await? {
+    if let Some(callback) = callback_rows::set_outcome_if_held(sql, id, CallbackOutcome::RefundedByOperator).await? {
         apply_early_refunds(redis, sql, &callback, now).await?;
         return Ok(ResolveOutcome::Done(CallbackEffect::Changed));
     }
-    Ok(payments::load_held(sql, id).await?.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::OrderPaid))
+    Ok(callback_rows::load_held(sql, id).await?.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::OrderPaid))
 }
 
 /// Dismisses a held callback that an operator has resolved elsewhere.
@@ -72,6 +70,6 @@ pub async fn refund<R: Redis, S: Sql>(redis: &R, sql: &S, id: &str, now: Millis)
 /// # Errors
 /// `LedgerUnavailable`: the callback may or may not be dismissed; the call can be repeated.
 pub async fn dismiss<S: Sql>(sql: &S, id: &str) -> Result<ResolveOutcome, StoreError> {
-    let dismissed = payments::set_outcome_if_held(sql, id, CallbackOutcome::DismissedByOperator).await?;
+    let dismissed = callback_rows::set_outcome_if_held(sql, id, CallbackOutcome::DismissedByOperator).await?;
     Ok(dismissed.map_or(ResolveOutcome::NotHeld, |_| ResolveOutcome::Done(CallbackEffect::Changed)))
 }

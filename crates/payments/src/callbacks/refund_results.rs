@@ -1,16 +1,13 @@
 //! Applies what a provider reports about refunds: the app's, and those made at the provider (E4, I6).
 
 use domain::{order::OrderStatus, time::Millis};
+use orders::{ledger::order_rows::OrderRow, settle::settle_order};
+use stores::ports::{Redis, Sql, StoreError};
 
 use super::{CallbackOutcome, REFUND_SUCCEEDED};
-use crate::{
-    ledger::{
-        orders::OrderRow,
-        payments::{self, Callback, ReportedFailure},
-        refunds::{self, RefundKind, UnconfirmedReason},
-    },
-    ports::{Redis, Sql, StoreError},
-    settle::settle_order,
+use crate::ledger::{
+    callback_rows::{self, Callback, ReportedFailure},
+    refunds::{self, RefundKind, UnconfirmedReason},
 };
 
 /// Applies the result of the refund of an overpayment, which no order needs.
@@ -46,20 +43,20 @@ pub async fn succeeded<R: Redis, S: Sql>(
     // The refund was made in the provider's dashboard. It is recorded before the order becomes `refunding`, so that no
     // sweep sends another one.
     if order.status == OrderStatus::Paid {
-        match payments::load_reported_failure(sql, callback).await? {
+        match callback_rows::load_reported_failure(sql, callback).await? {
             ReportedFailure::OfThisRefund => return Ok(CallbackOutcome::NoChange),
             ReportedFailure::Possible if !callback.is_replayed => return Ok(CallbackOutcome::UnclearRefund),
             ReportedFailure::Possible | ReportedFailure::No => {}
         }
         refunds::record_confirmed(sql, callback, now).await?;
-        payments::request_refund(sql, &order.order_no, payments::EVER, now).await?;
+        callback_rows::request_refund(sql, &order.order_no, callback_rows::EVER, now).await?;
     }
     if !refunds::confirm(sql, RefundKind::Orders, callback).await? {
         let reason = refunds::unconfirmed_reason(sql, RefundKind::Orders, callback).await?;
         let is_another = reason == UnconfirmedReason::AnotherIsConfirmed;
         return Ok(if is_another { CallbackOutcome::UnclearRefund } else { CallbackOutcome::NoChange });
     }
-    match payments::mark_refunded(sql, &order.order_no, now).await? {
+    match callback_rows::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {
             settle_order(redis, &row).await?;
             Ok(CallbackOutcome::Refunded)

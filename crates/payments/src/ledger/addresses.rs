@@ -6,12 +6,13 @@ use domain::{
     time::Millis,
 };
 use serde::Deserialize;
-
-use super::{deletion::delete_batch, row_reader::RowReader, sessions::LatestSession};
-use crate::{
-    payments::provider::Presentation,
+use stores::{
+    ledger::{deletion::delete_batch, row_reader::RowReader},
     ports::{Dialect, Sql, StoreError},
 };
+
+use super::sessions::LatestSession;
+use crate::provider::Presentation;
 
 /// What a buyer gave at a checkout.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +57,7 @@ pub async fn save<S: Sql>(
         Dialect::Sqlite => "SELECT e.value AS sku FROM json_each(a.spec, '$.skus') AS e",
         Dialect::Postgres => "SELECT e AS sku FROM jsonb_array_elements(a.spec::jsonb -> 'skus') AS e",
     };
-    let statement = format!(include_str!("../../sql/queries/addresses/save.sql"), skus = skus);
+    let statement = format!(include_str!("../../sql/addresses/save.sql"), skus = skus);
     let params = vec![order_no.to_string().into(), sealed.into(), now.0.into(), language.as_str().into()];
     let Some(row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
     let mut row = RowReader::new(row);
@@ -83,6 +84,6 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>,
 /// # Errors
 /// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
-    let condition = include_str!("../../sql/queries/addresses/are_old.sql");
+    let condition = include_str!("../../sql/addresses/are_old.sql");
     delete_batch(sql, "addresses", "order_no", condition, vec![before.0.into(), limit.into()]).await
 }

@@ -8,17 +8,18 @@ use domain::{
     time::Millis,
     webhook::{PaymentProvider, ProviderCallback},
 };
+use orders::ledger::order_rows::{COLUMNS, OrderRow, parse_rows};
 use schemars::JsonSchema;
 use serde::Serialize;
+use stores::{
+    ledger::{deletion::delete_batch, row_reader::RowReader},
+    ports::{Sql, SqlValue, StoreError},
+};
 
 use super::{
     callback_outcomes::{CallbackOutcome, early_outcomes, held_outcomes, not_held_outcomes, settled_outcomes},
-    deletion::delete_batch,
-    orders::{COLUMNS, OrderRow, parse_rows},
-    row_reader::RowReader,
     unprocessed::FIRST_TRY_AFTER_MS,
 };
-use crate::ports::{Sql, SqlValue, StoreError};
 
 /// A callback as the ledger has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -93,7 +94,7 @@ pub async fn record_callback<S: Sql>(
         now.plus(FIRST_TRY_AFTER_MS).0.into(),
     ];
     // The update changes nothing: it makes RETURNING return a callback that was recorded before.
-    let statement = format!(include_str!("../../sql/queries/payments/record_callback.sql"), columns = CALLBACK_COLUMNS);
+    let statement = format!(include_str!("../../sql/payments/record_callback.sql"), columns = CALLBACK_COLUMNS);
     let rows = sql.run(&statement, params).await?;
     rows.into_iter().next().map_or_else(|| Err(StoreError::Malformed("no callback was written".to_owned())), parse_row)
 }
@@ -141,7 +142,7 @@ fn stored_id(id: &str) -> Option<SqlValue> {
 /// # Errors
 /// See [`ledger`](super).
 pub async fn name_order<S: Sql>(sql: &S, callback: &Callback) -> Result<Callback, StoreError> {
-    let statement = format!(include_str!("../../sql/queries/payments/name_order.sql"), columns = CALLBACK_COLUMNS);
+    let statement = format!(include_str!("../../sql/payments/name_order.sql"), columns = CALLBACK_COLUMNS);
     let params = [&callback.id, &callback.payment, &callback.provider].map(|it| it.as_str().into());
     let named = sql.run(&statement, params.into()).await?.into_iter().next().map(parse_row).transpose()?;
     Ok(Callback { is_replayed: callback.is_replayed, ..named.unwrap_or_else(|| callback.clone()) })
@@ -304,7 +305,7 @@ pub async fn mark_paid<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// The payment id of an order whose id was lost with the ledger (see [`crate::recovery::backfill`]).
+/// The payment id of an order whose id was lost with the ledger (see [`operations::upkeep::backfill`]).
 pub const LOST_PAYMENT: &str = "lost";
 
 /// Replaces [`LOST_PAYMENT`] by the payment id of a callback. A trigger copies it into the order's refund, which is due
@@ -357,7 +358,7 @@ pub async fn refund_late_payment<S: Sql>(
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        include_str!("../../sql/queries/payments/refund_late_payment.sql"),
+        include_str!("../../sql/payments/refund_late_payment.sql"),
         reason = PAID_TOO_LATE,
         provider = PROVIDER_OF_PAYMENT,
         columns = COLUMNS,
@@ -372,6 +373,6 @@ pub async fn refund_late_payment<S: Sql>(
 /// # Errors
 /// See [`ledger`](super).
 pub async fn mark_refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
-    let statement = format!(include_str!("../../sql/queries/payments/mark_refunded.sql"), columns = COLUMNS);
+    let statement = format!(include_str!("../../sql/payments/mark_refunded.sql"), columns = COLUMNS);
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }

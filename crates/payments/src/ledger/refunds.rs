@@ -6,9 +6,12 @@
 use domain::{ids::OrderNo, money::Money, time::Millis};
 use schemars::JsonSchema;
 use serde::Serialize;
+use stores::{
+    ledger::row_reader::RowReader,
+    ports::{Sql, SqlValue, StoreError},
+};
 
-use super::{payments::Callback, row_reader::RowReader};
-use crate::ports::{Sql, SqlValue, StoreError};
+use super::callback_rows::Callback;
 
 /// What a refund is for; selects its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -111,7 +114,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<R
     let mut claimed = Vec::new();
     for kind in RefundKind::ALL {
         let statement = format!(
-            include_str!("../../sql/queries/refunds/claim_due.sql"),
+            include_str!("../../sql/refunds/claim_due.sql"),
             table = kind.table(),
             key_column = kind.key_column(),
             columns = columns(kind),
@@ -156,7 +159,7 @@ pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAt
         RefundAttempt::Unknown(error, not_before) => ("last_error = ?3", error, *not_before),
     };
     let statement =
-        format!(include_str!("../../sql/queries/refunds/record_attempt.sql"), table = refund.kind.table(), set = set);
+        format!(include_str!("../../sql/refunds/record_attempt.sql"), table = refund.kind.table(), set = set);
     let mut params = vec![
         refund.order_no.as_str().into(),
         refund.payment.as_str().into(),
@@ -179,7 +182,7 @@ pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAt
 pub async fn record_failure<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<bool, StoreError> {
     let mut changed = false;
     for kind in RefundKind::ALL {
-        let statement = format!(include_str!("../../sql/queries/refunds/record_failure.sql"), table = kind.table());
+        let statement = format!(include_str!("../../sql/refunds/record_failure.sql"), table = kind.table());
         let mut params = params_of_refund(callback);
         params.push(now.plus(60_000).0.into());
         changed |= !sql.run(&statement, params).await?.is_empty();
@@ -257,7 +260,7 @@ pub async fn is_overpayment<S: Sql>(sql: &S, callback: &Callback) -> Result<bool
 /// # Errors
 /// See [`ledger`](super).
 pub async fn confirm<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = format!(include_str!("../../sql/queries/refunds/confirm.sql"), table = kind.table());
+    let statement = format!(include_str!("../../sql/refunds/confirm.sql"), table = kind.table());
     let mut params = params_of_refund(callback);
     params.push(i64::from(callback.provider.is_empty()).into());
     Ok(!sql.run(&statement, params).await?.is_empty())

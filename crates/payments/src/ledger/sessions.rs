@@ -4,9 +4,10 @@
 //! next one is opened after the last one has ended.
 
 use domain::{ids::OrderNo, time::Millis};
-
-use super::row_reader::RowReader;
-use crate::ports::{Dialect, Sql, StoreError};
+use stores::{
+    ledger::row_reader::RowReader,
+    ports::{Dialect, Sql, StoreError},
+};
 
 /// How long an order whose time to pay is over waits for the provider's answer about its open session, in milliseconds.
 /// A payment that is reported later counts as late.
@@ -100,7 +101,7 @@ pub async fn save<S: Sql>(
         Dialect::Sqlite => "",
         Dialect::Postgres => "FOR UPDATE OF o",
     };
-    let statement = format!(include_str!("../../sql/queries/sessions/save.sql"), lock = lock);
+    let statement = format!(include_str!("../../sql/sessions/save.sql"), lock = lock);
     let params = vec![
         order_no.to_string().into(),
         opened.provider.as_str().into(),
@@ -121,7 +122,7 @@ pub async fn save<S: Sql>(
 /// # Errors
 /// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<DueSession>, StoreError> {
-    let statement = include_str!("../../sql/queries/sessions/claim_due.sql");
+    let statement = include_str!("../../sql/sessions/claim_due.sql");
     let rows = sql.run(statement, vec![now.0.into(), limit.into()]).await?;
     rows.into_iter()
         .map(|row| {
@@ -151,7 +152,7 @@ pub async fn record_unresolved<S: Sql>(
     session: &str,
     error: &str,
 ) -> Result<(), StoreError> {
-    let statement = include_str!("../../sql/queries/sessions/record_unresolved.sql");
+    let statement = include_str!("../../sql/sessions/record_unresolved.sql");
     sql.run(statement, vec![order_no.to_string().into(), error.into(), MAX_ATTEMPTS.into(), session.into()])
         .await
         .map(|_| ())

@@ -2,9 +2,9 @@
 
 use domain::time::Millis;
 use serde_json::{Value, json};
+use stores::ports::{Dialect, Sql, StoreError};
 
-use super::payments::{CALLBACK_COLUMNS, Callback, parse_row};
-use crate::ports::{Dialect, Sql, StoreError};
+use super::callback_rows::{CALLBACK_COLUMNS, Callback, parse_row};
 
 /// How long after a callback was received a sweep tries to apply it, in milliseconds: longer than the request that
 /// received it.
@@ -39,7 +39,7 @@ pub async fn defer<S: Sql>(sql: &S, failed: &[&str], skipped: &[&str], now: Mill
     }
     let (json_rows, [id, failures, _]) = sql.dialect().json_rows("?1");
     let statement = format!(
-        include_str!("../../sql/queries/payments/defer_callbacks.sql"),
+        include_str!("../../sql/payments/defer_callbacks.sql"),
         json_rows = json_rows,
         id = id,
         failures = failures,

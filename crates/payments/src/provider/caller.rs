@@ -3,9 +3,9 @@
 use std::pin::Pin;
 
 use domain::time::Millis;
+use stores::http_client::{HttpClient, HttpRequest, HttpResponse};
 
 use super::ProviderError;
-use crate::http_client::{HttpClient, HttpRequest, HttpResponse};
 
 /// Retries and timeout of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

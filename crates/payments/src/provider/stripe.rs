@@ -11,14 +11,12 @@ use domain::{
 };
 use form_urlencoded::Serializer;
 use serde::{Deserialize, de::DeserializeOwned};
+use stores::http_client::{HttpClient, HttpRequest, HttpResponse};
 
 use super::{
     OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus, caller::Caller, checked_session,
 };
-use crate::{
-    http_client::{HttpClient, HttpRequest, HttpResponse},
-    ledger::{refunds::Refund, sessions::DueSession},
-};
+use crate::ledger::{refunds::Refund, sessions::DueSession};
 
 /// Seconds from the payment deadline to the expiry of a session. Stripe accepts an expiry between 30 minutes and 24
 /// hours ahead. The application ends the session earlier.

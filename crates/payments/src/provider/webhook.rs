@@ -12,15 +12,13 @@ use domain::{
     webhook::PaymentProvider,
 };
 use serde::de::DeserializeOwned;
+use stores::http_client::{HttpClient, HttpRequest, HttpResponse};
 
 use super::{
     OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus, caller::Caller, checked_id,
     checked_session,
 };
-use crate::{
-    http_client::{HttpClient, HttpRequest, HttpResponse},
-    ledger::{refunds::Refund, sessions::DueSession},
-};
+use crate::ledger::{refunds::Refund, sessions::DueSession};
 
 /// A payment service.
 pub struct Webhook<C> {

@@ -3,12 +3,9 @@ use std::{cell::Cell, task::Poll};
 use futures::future::join_all;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
+use stores::{http_client::{HttpResponse, NoResponse}, shared_value::tests::Machine};
 
 use super::*;
-use crate::{
-    cache::shared_value::tests::Machine,
-    http_client::{HttpResponse, NoResponse},
-};
 
 const URL: &str = "https://id.example/jwks";
 

@@ -1,6 +1,11 @@
 use std::{collections::HashSet, rc::Rc};
 
-use domain::{activity::ActivityState, ids::OrderNo, money::Money, order::Order, order::OrderStatus};
+use domain::{
+    activity::ActivityState,
+    ids::OrderNo,
+    money::Money,
+    order::{Order, OrderStatus},
+};
 use proptest::prelude::*;
 use ulid::Ulid;
 

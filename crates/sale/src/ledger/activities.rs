@@ -10,9 +10,10 @@ use domain::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::row_reader::RowReader;
-use crate::ports::{Sql, SqlValue, StoreError};
+use stores::{
+    ledger::row_reader::RowReader,
+    ports::{Sql, SqlValue, StoreError},
+};
 
 /// An activity as the ledger has it. As JSON, it is what operators see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -99,7 +100,7 @@ pub async fn load<S: Sql>(sql: &S, id: &ActivityId) -> Result<Option<Activity>, 
     let rows = sql.run(&statement, vec![id.as_str().into()]).await?;
     let Some(row) = rows.into_iter().next() else { return Ok(None) };
     let mut activity = parse_row(row)?;
-    let statement = include_str!("../../sql/queries/activities/load_skus.sql");
+    let statement = include_str!("../../sql/activities/load_skus.sql");
     for row in sql.run(statement, vec![id.as_str().into()]).await? {
         let mut row = RowReader::new(row);
         let sku = row.parse(SkuId::parse)?;
@@ -142,10 +143,8 @@ pub async fn expected_gates<S: Sql>(
     now: Millis,
 ) -> Result<Vec<ExpectedGate>, StoreError> {
     let listed = serde_json::json!(listed).to_string();
-    let statement = format!(
-        include_str!("../../sql/queries/activities/expected_gates.sql"),
-        json_values = sql.dialect().json_values("?2")
-    );
+    let statement =
+        format!(include_str!("../../sql/activities/expected_gates.sql"), json_values = sql.dialect().json_values("?2"));
     let rows = sql.run(&statement, vec![now.0.into(), listed.as_str().into()]).await?;
     let mut live_units: HashMap<ActivityId, Vec<_>> = HashMap::new();
     let json_values = sql.dialect().json_values("?1");
@@ -175,7 +174,7 @@ pub async fn expected_gates<S: Sql>(
 pub async fn list_with_due_orders<S: Sql>(sql: &S, now: Millis, before: Millis) -> Result<Vec<ActivityId>, StoreError> {
     // It asks for the first entry of each index: with statistics from a rush, in which no order is settled, PostgreSQL would
     // look for any other condition in the table.
-    let statement = include_str!("../../sql/queries/activities/list_with_due_orders.sql");
+    let statement = include_str!("../../sql/activities/list_with_due_orders.sql");
     let rows = sql.run(statement, vec![now.0.into(), before.0.into()]).await?;
     rows.into_iter().map(|row| RowReader::new(row).parse(ActivityId::parse)).collect()
 }
@@ -201,8 +200,7 @@ pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap
 /// # Errors
 /// See [`ledger`](super).
 pub async fn list<S: Sql>(sql: &S, now: Millis) -> Result<List<Activity>, StoreError> {
-    let statement =
-        format!(include_str!("../../sql/queries/activities/list.sql"), columns = COLUMNS, states = "<> 'erasing'");
+    let statement = format!(include_str!("../../sql/activities/list.sql"), columns = COLUMNS, states = "<> 'erasing'");
     let mut list = parse_rows(sql.run(&statement, vec![now.0.into()]).await?, parse_row);
     list.activities.sort_by(|a, b| (b.spec.starts_at, &a.id).cmp(&(a.spec.starts_at, &b.id)));
     Ok(list)
@@ -225,7 +223,7 @@ struct ListedSpec {
 pub async fn list_published<S: Sql>(sql: &S, now: Millis) -> Result<List<ListedActivity>, StoreError> {
     // The database does not read the specs: it would refuse the whole statement for one that it cannot read.
     let (columns, states) = ("id, spec, state, starts_at, ends_at", "NOT IN ('erasing', 'draft')");
-    let statement = format!(include_str!("../../sql/queries/activities/list.sql"), columns = columns, states = states);
+    let statement = format!(include_str!("../../sql/activities/list.sql"), columns = columns, states = states);
     let mut list = parse_rows(sql.run(&statement, vec![now.0.into()]).await?, |row| {
         let mut row = RowReader::new(row);
         let id = row.parse(ActivityId::parse)?;
@@ -283,7 +281,7 @@ const CLOCK_TOLERANCE_MS: i64 = 60_000;
 /// # Errors
 /// See [`ledger`](super).
 pub async fn list_lately_on_sale<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ActivityId>, StoreError> {
-    let statement = include_str!("../../sql/queries/activities/list_lately_on_sale.sql");
+    let statement = include_str!("../../sql/activities/list_lately_on_sale.sql");
     let params = vec![now.plus(CLOCK_TOLERANCE_MS).0.into(), now.plus(-QUEUED_AFTER_END_MS).0.into()];
     let rows = sql.run(statement, params).await?;
     rows.into_iter().map(|row| RowReader::new(row).parse(ActivityId::parse)).collect()
@@ -332,11 +330,11 @@ pub async fn save<S: Sql>(
         now.0.into(),
     ];
     let statement = match previous {
-        None => include_str!("../../sql/queries/activities/create.sql"),
+        None => include_str!("../../sql/activities/create.sql"),
         // Creates none: it may be a draft that another request deletes.
         Some(previous) => {
             params.push(previous.version.into());
-            include_str!("../../sql/queries/activities/save.sql")
+            include_str!("../../sql/activities/save.sql")
         }
     };
     Ok(!sql.run(statement, params).await?.is_empty())

@@ -4,9 +4,10 @@
 //! does not have are refused from then on.
 
 use domain::ids::ActivityId;
-
-use super::row_reader::RowReader;
-use crate::ports::{Sql, StoreError};
+use stores::{
+    ledger::row_reader::RowReader,
+    ports::{Sql, StoreError},
+};
 
 /// Starts a new epoch, later than `ledger_epoch`, which was read from the ledger, and than `redis_epoch`, which was
 /// read from the gate. Returns the new epoch, or `None` if another rebuild has raised it since.
@@ -19,7 +20,7 @@ pub async fn raise<S: Sql>(
     ledger_epoch: i64,
     redis_epoch: i64,
 ) -> Result<Option<i64>, StoreError> {
-    let statement = include_str!("../../sql/queries/epochs/raise.sql");
+    let statement = include_str!("../../sql/epochs/raise.sql");
     let params = vec![activity.as_str().into(), ledger_epoch.into(), (ledger_epoch.max(redis_epoch) + 1).into()];
     sql.run(statement, params).await?.into_iter().next().map(|row| RowReader::new(row).int()).transpose()
 }
@@ -30,7 +31,7 @@ pub async fn raise<S: Sql>(
 /// # Errors
 /// See [`ledger`](super).
 pub async fn raise_to<S: Sql>(sql: &S, activity: &ActivityId, gate_epoch: i64) -> Result<bool, StoreError> {
-    let statement = include_str!("../../sql/queries/epochs/raise_to.sql");
+    let statement = include_str!("../../sql/epochs/raise_to.sql");
     Ok(!sql.run(statement, vec![activity.as_str().into(), gate_epoch.into()]).await?.is_empty())
 }
 

@@ -43,7 +43,7 @@ pub async fn acquire<S: Sql>(
     now: Millis,
     ttl_ms: i64,
 ) -> Result<Option<Lease>, StoreError> {
-    let statement = include_str!("../../sql/queries/leases/acquire.sql");
+    let statement = include_str!("../../sql/leases/acquire.sql");
     let params = vec![name.into(), owner.into(), now.0.into(), now.plus(ttl_ms).0.into()];
     let Some(row) = sql.run(statement, params).await?.into_iter().next() else { return Ok(None) };
     let mut row = RowReader::new(row);

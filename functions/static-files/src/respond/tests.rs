@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use domain::{branding::Branding, problem::Code};
+use domain::{branding::Branding, http::problem::Code};
 use tempfile::TempDir;
 
 use super::*;

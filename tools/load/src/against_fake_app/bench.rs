@@ -3,8 +3,7 @@
 use clap::Parser;
 
 use super::fake_app::{self, Fault};
-use crate::bench::report::Report;
-use crate::bench::{self, Options};
+use crate::bench::{self, Options, report::Report};
 
 #[derive(Parser)]
 struct Cli {

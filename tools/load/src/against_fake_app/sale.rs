@@ -4,9 +4,7 @@ use clap::Parser;
 use futures::future::join_all;
 
 use super::fake_app::{self, Fault};
-use crate::simulation::report::Report;
-use crate::simulation::verdict::Finding;
-use crate::simulation::{self, Options};
+use crate::simulation::{self, Options, report::Report, verdict::Finding};
 
 #[derive(Parser)]
 #[command(args_override_self = true)]

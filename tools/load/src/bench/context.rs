@@ -6,17 +6,23 @@ use anyhow::{Context, Result, ensure};
 use http::header::HeaderValue;
 use indicatif::ProgressBar;
 
-use super::options::Options;
-use super::requests::{self, OpenActivity, Ticket};
-use super::server::Server;
-use super::spawned_app::SpawnedApp;
-use super::workload::{Measurement, Workload, run_workload};
-use crate::app::{ADMIN_TIMEOUT, App};
-use crate::simulation::gate::{GatePoller, wait_until_open};
-use crate::simulation::progress::style;
-use crate::simulation::samples::fetch_stats;
-use crate::simulation::setup::{self, Rules, TestActivity, publish};
-use crate::target::Target;
+use super::{
+    options::Options,
+    requests::{self, OpenActivity, Ticket},
+    server::Server,
+    spawned_app::SpawnedApp,
+    workload::{Measurement, Workload, run_workload},
+};
+use crate::{
+    app::{ADMIN_TIMEOUT, App},
+    simulation::{
+        gate::{GatePoller, wait_until_open},
+        progress::style,
+        samples::fetch_stats,
+        setup::{self, Rules, TestActivity, publish},
+    },
+    target::Target,
+};
 
 /// Pause between two looks at the queue. Bounds the error of a one-second measurement to two percent.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -5,12 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use dev::app::App as AppProcess;
 
-use super::context::Bench;
-use super::dimension::Dimension;
-use super::report::Report;
-use super::rounds;
-use super::sale::Sale;
-use super::server::Server;
+use super::{context::Bench, dimension::Dimension, report::Report, rounds, sale::Sale, server::Server};
 use crate::simulation::setup::{self, Rules, TestActivity, publish};
 
 /// Reservations of a round. Few, because they add to the orders of the sale.

@@ -1,19 +1,21 @@
 //! Reports medians over the rounds, with their noise, against the goals in docs/performance.md.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, Result};
 use comfy_table::{Cell, Color};
 use serde::{Deserialize, Serialize};
 
-use super::dimension::Dimension;
-use super::kind::{Goal, Kind};
-use super::results::{Results, Row};
-use crate::plot::{self, Bar};
-use crate::statistics::Spread;
-use crate::table;
+use super::{
+    dimension::Dimension,
+    kind::{Goal, Kind},
+    results::{Results, Row},
+};
+use crate::{
+    plot::{self, Bar},
+    statistics::Spread,
+    table,
+};
 
 /// All measurements at one number of connections, or at one size.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -2,18 +2,24 @@
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use http::Method;
-use http::header::{HeaderName, HeaderValue};
+use http::{
+    Method,
+    header::{HeaderName, HeaderValue},
+};
 use serde::Deserialize;
 use serde_json::json;
 use standardwebhooks::Webhook;
 use time::OffsetDateTime;
 
-use super::server::{PreparedRequest, Server};
-use super::workload::Measurement;
-use crate::http::bearer;
-use crate::simulation::setup::TestActivity;
-use crate::wire::{TicketResponse, checkout_body};
+use super::{
+    server::{PreparedRequest, Server},
+    workload::Measurement,
+};
+use crate::{
+    http::bearer,
+    simulation::setup::TestActivity,
+    wire::{TicketResponse, checkout_body},
+};
 
 pub struct OpenActivity {
     pub activity: TestActivity,

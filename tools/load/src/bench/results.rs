@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::kind::{Goal, Kind};
-use super::spawned_app::CpuTimes;
-use super::workload::Measurement;
-use crate::meter;
-use crate::statistics::Spread;
+use super::{
+    kind::{Goal, Kind},
+    spawned_app::CpuTimes,
+    workload::Measurement,
+};
+use crate::{meter, statistics::Spread};
 
 /// The measurements of one route or floor.
 #[derive(Debug, Clone, Serialize, Deserialize)]

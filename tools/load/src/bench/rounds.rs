@@ -6,14 +6,16 @@ use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
 use http::{Method, Uri};
 
-use super::context::Bench;
-use super::kind::Kind;
-use super::requests;
-use super::results::Results;
-use super::sale::Sale;
-use super::server::PreparedRequest;
-use super::spawned_app::CpuTimes;
-use super::workload::{Measurement, Workload, run_workload};
+use super::{
+    context::Bench,
+    kind::Kind,
+    requests,
+    results::Results,
+    sale::Sale,
+    server::PreparedRequest,
+    spawned_app::CpuTimes,
+    workload::{Measurement, Workload, run_workload},
+};
 use crate::http::bearer;
 
 /// Orders to poll the status of, per round.

@@ -1,16 +1,10 @@
 //! Runs a benchmark: a table for each number of connections and the order writer's rate, or the tables of growth.
 
-use std::collections::BTreeMap;
-use std::thread::available_parallelism;
+use std::{collections::BTreeMap, thread::available_parallelism};
 
 use anyhow::Result;
 
-use super::context::Bench;
-use super::options::Options;
-use super::report::Report;
-use super::sale::Sale;
-use super::spawned_app::SpawnedApp;
-use super::{growth, rounds};
+use super::{context::Bench, growth, options::Options, report::Report, rounds, sale::Sale, spawned_app::SpawnedApp};
 use crate::target::Target;
 
 /// Number of pauses of the order writer, each followed by a measurement of how fast it drains the queue.

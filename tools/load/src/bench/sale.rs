@@ -6,9 +6,11 @@ use anyhow::{Result, ensure};
 use http::header::HeaderValue;
 use indicatif::ProgressBar;
 
-use super::context::Bench;
-use super::requests::{self, OpenActivity};
-use super::server::PreparedRequest;
+use super::{
+    context::Bench,
+    requests::{self, OpenActivity},
+    server::PreparedRequest,
+};
 use crate::simulation::{buyers, setup};
 
 /// Orders that are added at a time.

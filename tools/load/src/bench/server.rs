@@ -2,13 +2,17 @@
 //!
 //! One socket per connection, one request at a time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use http::{Method, Request, Uri};
+use http::{
+    Method, Request, Uri,
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
+};
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;

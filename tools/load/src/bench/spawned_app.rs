@@ -1,14 +1,17 @@
 //! An app and the floors beside it that the benchmark builds, starts with fresh data, and stops at the end.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::Result;
-use dev::app::{App, Settings};
-use dev::engine::Engine;
-use dev::process::machine_cpu_time;
-use dev::test_stack::TestStack;
-use dev::{build, ports, root};
+use dev::{
+    app::{App, Settings},
+    build,
+    engine::Engine,
+    ports,
+    process::machine_cpu_time,
+    root,
+    test_stack::TestStack,
+};
 use nix::sys::signal::Signal;
 
 use crate::target::{JwtSettings, Target};

@@ -4,10 +4,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::bench::kind::Kind;
-use crate::bench::report::{Report, Table};
-use crate::bench::results::Row;
-use crate::statistics::Spread;
+use crate::{
+    bench::{
+        kind::Kind,
+        report::{Report, Table},
+        results::Row,
+    },
+    statistics::Spread,
+};
 
 /// The report of docs/performance.md.
 const COMMITTED: &str = include_str!("../../../../docs/bench.json");

@@ -1,7 +1,9 @@
 //! Prepares the buyers before the start: signs them in and fetches a ticket per visit.
 
-use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -9,12 +11,13 @@ use http::header::HeaderValue;
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::context::IssuedTicket;
-use super::setup::TestActivity;
-use crate::app::App;
-use crate::http::{Call, bearer};
-use crate::meter::Step;
-use crate::target::Target;
+use super::{context::IssuedTicket, setup::TestActivity};
+use crate::{
+    app::App,
+    http::{Call, bearer},
+    meter::Step,
+    target::Target,
+};
 
 /// How long each of these requests is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);

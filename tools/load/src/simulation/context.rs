@@ -5,11 +5,7 @@ use std::time::{Duration, Instant};
 use http::header::HeaderValue;
 use tokio::sync::watch;
 
-use super::gate::GateView;
-use super::options::Options;
-use super::plan::Visit;
-use super::progress::Progress;
-use super::setup::TestActivity;
+use super::{gate::GateView, options::Options, plan::Visit, progress::Progress, setup::TestActivity};
 use crate::app::App;
 
 pub struct RunContext {

@@ -4,10 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::context::RunContext;
-use super::samples::fetch_stats;
-use crate::app::ADMIN_TIMEOUT;
-use crate::wire::Stats;
+use super::{context::RunContext, samples::fetch_stats};
+use crate::{app::ADMIN_TIMEOUT, wire::Stats};
 
 /// Pause between two polls.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -3,14 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet};
 
 use super::setup::TestActivity;
-use crate::app::App;
-use crate::http::Call;
-use crate::meter::Step;
-use crate::wire::Gate;
+use crate::{app::App, http::Call, meter::Step, wire::Gate};
 
 /// Pause between two polls: the error of the time at which the gate opened.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

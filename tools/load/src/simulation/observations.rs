@@ -1,7 +1,9 @@
 //! What buyers and operator observed of a sale: the input of the verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::{Serialize, Serializer};
 

@@ -1,7 +1,6 @@
 //! Command-line flags of `sale`.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, ensure};
 

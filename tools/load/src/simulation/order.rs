@@ -5,14 +5,18 @@ use std::time::{Duration, Instant};
 use http::header::HeaderValue;
 use serde_json::json;
 
-use super::context::RunContext;
-use super::observations::{Confirmation, ObservedOrder};
-use super::payments::Payer;
-use super::plan::Intent;
-use super::status_poller::StatusPoller;
-use crate::http::Call;
-use crate::meter::Step;
-use crate::wire::{Order, OrderStatus};
+use super::{
+    context::RunContext,
+    observations::{Confirmation, ObservedOrder},
+    payments::Payer,
+    plan::Intent,
+    status_poller::StatusPoller,
+};
+use crate::{
+    http::Call,
+    meter::Step,
+    wire::{Order, OrderStatus},
+};
 
 /// How long after the pay timeout a buyer still tries to pay. Late payments must be tested, but the tries must end.
 const LATE_PAYMENT_WINDOW: Duration = Duration::from_secs(5);

@@ -5,11 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 use maud::{DOCTYPE, PreEscaped, html};
 
-use super::plots;
-use super::report::Report;
-use super::verdict::Finding;
-use crate::meter::StepSummary;
-use crate::table::write_file;
+use super::{plots, report::Report, verdict::Finding};
+use crate::{meter::StepSummary, table::write_file};
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
 table{border-collapse:collapse;width:100%}td,th{padding:.2rem .6rem;text-align:left;border-bottom:1px solid #ddd}\

@@ -5,13 +5,17 @@ use std::time::Instant;
 use http::header::HeaderValue;
 use serde_json::json;
 
-use super::context::RunContext;
-use super::observations::{Confirmation, ObservedOrder};
-use super::payment_mix::PaymentBehaviour;
-use super::status_poller::StatusPoller;
-use crate::http::Call;
-use crate::meter::Step;
-use crate::wire::{Order, OrderStatus, checkout_body};
+use super::{
+    context::RunContext,
+    observations::{Confirmation, ObservedOrder},
+    payment_mix::PaymentBehaviour,
+    status_poller::StatusPoller,
+};
+use crate::{
+    http::Call,
+    meter::Step,
+    wire::{Order, OrderStatus, checkout_body},
+};
 
 /// Buyer of an order that is to be paid.
 pub struct Payer<'a> {

@@ -3,8 +3,7 @@
 use fastrand::Rng;
 use serde::Serialize;
 
-use super::options::Options;
-use super::payment_mix::PaymentBehaviour;
+use super::{options::Options, payment_mix::PaymentBehaviour};
 
 /// What a winner does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::report::Report;
-use crate::meter::{Responses, Step, StepSummary};
-use crate::plot::Series;
 use anyhow::Result;
+
+use super::report::Report;
+use crate::{
+    meter::{Responses, Step, StepSummary},
+    plot::Series,
+};
 
 /// Responses to reservations per timeline bucket, by label.
 pub fn responses(report: &Report) -> Result<String> {

@@ -1,21 +1,27 @@
 //! Collects the observations of a finished sale: unknown orders, last statuses, the admin API's figures.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use serde_json::Value;
 
-use super::buyers::fan_out;
-use super::context::RunContext;
-use super::observations::{Confirmation, LastSeen, Observations, ObservedOrder};
-use super::samples::fetch_stats;
-use super::status_poller::StatusPoller;
-use super::visits::VisitReport;
-use crate::app::ADMIN_TIMEOUT;
-use crate::http::Call;
-use crate::meter::Step;
-use crate::wire::{Audit, DeadLetter, Order, SkuStock};
+use super::{
+    buyers::fan_out,
+    context::RunContext,
+    observations::{Confirmation, LastSeen, Observations, ObservedOrder},
+    samples::fetch_stats,
+    status_poller::StatusPoller,
+    visits::VisitReport,
+};
+use crate::{
+    app::ADMIN_TIMEOUT,
+    http::Call,
+    meter::Step,
+    wire::{Audit, DeadLetter, Order, SkuStock},
+};
 
 /// How long the request for one order is retried.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(30);

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 use serde::Serialize;
 
-use super::observations::ObservedOrder;
-use super::samples::StockSample;
-use super::verdict::{Finding, Verdict};
-use crate::meter::StepSummary;
-use crate::table;
+use super::{
+    observations::ObservedOrder,
+    samples::StockSample,
+    verdict::{Finding, Verdict},
+};
+use crate::{meter::StepSummary, table};
 
 #[derive(Debug, Serialize)]
 pub struct Report {

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::context::RunContext;
-use super::gate;
-use crate::app::{Backoff, is_retryable};
-use crate::http::{RequestError, Response};
-use crate::meter::Step;
-use crate::wire::Order;
+use super::{context::RunContext, gate};
+use crate::{
+    app::{Backoff, is_retryable},
+    http::{RequestError, Response},
+    meter::Step,
+    wire::Order,
+};
 
 /// Delay after `not_open` or a stale start key: the gate takes up to a second to reach every instance.
 const GATE_RETRY_DELAY: Duration = Duration::from_millis(250);

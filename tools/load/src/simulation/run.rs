@@ -1,24 +1,29 @@
 //! Runs a sale, from the operator's first request to the verdict.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 
-use super::context::RunContext;
-use super::gate::{GatePoller, wait_until_open};
-use super::observations::{Observations, ObservedOrder};
-use super::plan::{Intent, draw_visits};
-use super::progress::Progress;
-use super::report::{Report, SaleParameters};
-use super::samples::{StockSample, StockSampler};
-use super::setup::{Rules, TestActivity};
-use super::verdict::evaluate;
-use super::visits::run_visits;
-use super::{Options, buyers, finish, reconcile, setup};
-use crate::app::App;
-use crate::meter::BUCKET;
+use super::{
+    Options, buyers,
+    context::RunContext,
+    finish,
+    gate::{GatePoller, wait_until_open},
+    observations::{Observations, ObservedOrder},
+    plan::{Intent, draw_visits},
+    progress::Progress,
+    reconcile,
+    report::{Report, SaleParameters},
+    samples::{StockSample, StockSampler},
+    setup::{self, Rules, TestActivity},
+    verdict::evaluate,
+    visits::run_visits,
+};
+use crate::{app::App, meter::BUCKET};
 
 /// How long after its start the gate may open. Covers a restart of the app, but not a wrong clock.
 const GATE_TIMEOUT: Duration = Duration::from_secs(30);

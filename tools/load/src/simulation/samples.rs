@@ -1,14 +1,18 @@
 //! Samples the stock during the sale, because I1 must hold at every moment.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::setup::TestActivity;
-use crate::app::App;
-use crate::wire::{SkuStock, Stats};
+use crate::{
+    app::App,
+    wire::{SkuStock, Stats},
+};
 
 /// Pause between two samples: often enough to follow the sale, rarely enough to be no load.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);

@@ -4,13 +4,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::options::Options;
-use crate::app::App;
-use crate::http::Call;
-use crate::meter::Step;
+use crate::{app::App, http::Call, meter::Step};
 
 #[derive(Debug, Clone)]
 pub struct TestActivity {

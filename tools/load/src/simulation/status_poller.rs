@@ -5,11 +5,15 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use http::header::HeaderValue;
 
-use super::context::RunContext;
-use super::observations::{LastSeen, ObservedOrder};
-use crate::http::{Call, Response};
-use crate::meter::Step;
-use crate::wire::{Order, OrderStatus};
+use super::{
+    context::RunContext,
+    observations::{LastSeen, ObservedOrder},
+};
+use crate::{
+    http::{Call, Response},
+    meter::Step,
+    wire::{Order, OrderStatus},
+};
 
 /// Delay between two polls if the response has no `Retry-After`.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,15 +1,19 @@
 //! Runs all visits at their planned times, including what winners do with their orders.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use tokio::task::JoinSet;
 
-use super::context::RunContext;
-use super::observations::ObservedOrder;
-use super::order::drive_order;
-use super::reserve::{Outcome, reserve};
+use super::{
+    context::RunContext,
+    observations::ObservedOrder,
+    order::drive_order,
+    reserve::{Outcome, reserve},
+};
 
 #[derive(Debug)]
 pub struct VisitReport {

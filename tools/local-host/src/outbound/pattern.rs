@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use ::url::Host;
 use anyhow::{Context as _, bail, ensure};
 use ip_network::IpNetwork;
+use url::Host;
 
 use super::OutboundUrl;
 

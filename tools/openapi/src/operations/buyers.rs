@@ -5,10 +5,12 @@ use domain::{
         admission::{CaptchaChallenge, ChallengeOptions, HostedChallenge, Reservation, Solution, TicketDocument},
         orders::{CallbackBody, CheckedOut, CheckoutBody, SessionEnded},
     },
+    http::{
+        problem::Code,
+        routes::{Admission, BuyerOrders, Checkout, PaymentCallback, Reserve},
+    },
     ids::OrderNo,
     order::Order,
-    problem::Code,
-    routes::{Admission, BuyerOrders, Checkout, PaymentCallback, Reserve},
 };
 use serde_json::{Value, json};
 

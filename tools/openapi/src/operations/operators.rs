@@ -5,22 +5,20 @@ use domain::{
     api::operators::{
         Ban, Banned, EventsReplayed, ListedBan, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
     },
+    http::{problem::Code, routes::Admin},
     ids::OrderNo,
-    problem::Code,
-    routes::Admin,
 };
-use serde_json::json;
-use workflows::{
-    ledger::{
-        activities::Activity, events::EventEndpoint, operator_changes::OperatorChange, payments::Callback,
-        refunds::Refund,
-    },
-    operator::{
+use operations::{
+    commands::{
         audit::Audit,
         documents::{Events, ExportedOrder, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild, Stats},
     },
-    queue::dead_letters::DeadLetter,
+    ledger::operator_changes::OperatorChange,
 };
+use orders::{dead_letters::DeadLetter, ledger::events::EventEndpoint};
+use payments::ledger::{callback_rows::Callback, refunds::Refund};
+use sale::ledger::activities::Activity;
+use serde_json::json;
 
 use super::buyers::{if_none_match, limit, page};
 use crate::{operation::Operation, schemas::Schemas};

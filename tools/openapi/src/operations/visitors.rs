@@ -6,11 +6,13 @@ use domain::{
         visitors::{ActivityDocument, ActivitySummary},
     },
     gate::GateDocument,
-    problem::Code,
-    routes::{Activity, Admin, ExpirySweeper},
+    http::{
+        problem::Code,
+        routes::{Activity, Admin, ExpirySweeper},
+    },
 };
+use operations::commands::documents::{NotSwept, Swept};
 use serde_json::json;
-use workflows::operator::documents::{NotSwept, Swept};
 
 use crate::{operation::Operation, schemas::Schemas};
 

@@ -1,19 +1,24 @@
 //! Saves a change of an activity in the ledger and in Redis.
 
-use crate::{
-    cache::warm_up::{WarmUpOutcome, warm_up},
-    keys::Keys,
+use sale::{
     ledger::{
         activities::{self, Activity},
         epochs,
     },
-    operator::{
+    warm_up::{WarmUpOutcome, warm_up},
+};
+use stores::{
+    keys::Keys,
+    ports::{Redis, Sql, StoreError},
+    reply::Reply,
+};
+
+use crate::{
+    commands::{
         activities::{CONCURRENT_CHANGE, OperationOutcome, OperatorContext},
         bans,
     },
-    ports::{Redis, Sql, StoreError},
-    recovery::rebuild::{Progress, Rebuild, RebuildOutcome},
-    reply::Reply,
+    upkeep::rebuild::{Progress, Rebuild, RebuildOutcome},
 };
 
 /// Maximum number of warm-ups per change, if other requests rebuild the activity at the same time.

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::findings::{CheckResult, Findings};
-use crate::simulation::observations::{LastSeen, Observations};
-use crate::wire::OrderStatus;
+use crate::{
+    simulation::observations::{LastSeen, Observations},
+    wire::OrderStatus,
+};
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();

@@ -1,8 +1,10 @@
 //! E3 and E4: unpaid orders expire in time, and a confirmed cancellation is final.
 
 use super::findings::{CheckResult, Findings};
-use crate::simulation::observations::{Confirmation, Observations};
-use crate::wire::OrderStatus;
+use crate::{
+    simulation::observations::{Confirmation, Observations},
+    wire::OrderStatus,
+};
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();

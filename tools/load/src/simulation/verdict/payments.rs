@@ -1,9 +1,13 @@
 //! I6: each confirmed payment has a paid order or a refund, and no other order is paid.
 
 use super::findings::{CheckResult, Findings};
-use crate::simulation::observations::{Confirmation, LastSeen, Observations, ObservedOrder};
-use crate::simulation::plan::Intent;
-use crate::wire::OrderStatus;
+use crate::{
+    simulation::{
+        observations::{Confirmation, LastSeen, Observations, ObservedOrder},
+        plan::Intent,
+    },
+    wire::OrderStatus,
+};
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();

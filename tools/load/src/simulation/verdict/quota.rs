@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::{CheckResult, Findings};
-use super::peak;
+use super::{
+    findings::{CheckResult, Findings},
+    peak,
+};
 use crate::simulation::observations::{Observations, ObservedOrder};
 
 pub(super) fn check(observations: &Observations) -> CheckResult {

@@ -1,8 +1,7 @@
 //! I5: each order returns its units exactly once: left = total − units still owned.
 
 use super::findings::{CheckResult, Findings, first_three};
-use crate::simulation::observations::Observations;
-use crate::wire::OrderStatus;
+use crate::{simulation::observations::Observations, wire::OrderStatus};
 
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();

@@ -1,7 +1,9 @@
 //! I2: the live units never exceed `total`, neither at the end nor at any moment before.
 
-use super::findings::{CheckResult, Findings, first_three};
-use super::peak;
+use super::{
+    findings::{CheckResult, Findings, first_three},
+    peak,
+};
 use crate::simulation::observations::Observations;
 
 pub(super) fn check(observations: &Observations) -> CheckResult {

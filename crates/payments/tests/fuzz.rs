@@ -15,14 +15,14 @@ use domain::{
 };
 use futures::executor::block_on;
 use mutations::fuzz;
-use workflows::{
-    http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
+use payments::{
     ledger::{
         refunds::{Refund, RefundKind},
         sessions::DueSession,
     },
-    payments::provider::{Caller, Presentation, Provider, RefundStatus, RetryPolicy, SessionStatus, Stripe, Webhook},
+    provider::{Caller, Presentation, Provider, RefundStatus, RetryPolicy, SessionStatus, Stripe, Webhook},
 };
+use stores::http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse};
 
 /// A provider that answers every call with this status, and these bytes as body and as `Retry-After`.
 #[derive(Clone)]

@@ -10,24 +10,9 @@
 //! a value cannot be stored, `LedgerNotMigrated` if the tables do not exist yet, `Malformed` if a row cannot be parsed.
 //! Functions document errors that mean more.
 
-pub mod activities;
-pub mod addresses;
-pub mod backlog;
-pub mod callback_outcomes;
-pub(crate) mod deletion;
-pub mod epochs;
+pub mod deletion;
 pub mod errors;
-pub mod events;
 pub mod leases;
-pub mod operator_changes;
-pub mod order_changes;
-pub mod orders;
-pub mod payments;
-pub mod rebuilds;
-pub mod refunds;
 pub mod row_reader;
 pub mod schema;
-pub mod sessions;
 pub mod switches;
-pub mod unprocessed;
-pub mod unsettled;

@@ -1,4 +1,4 @@
-//! Recovery: sweeping what is due or was left by a crash, rebuilding Redis, backfilling the ledger.
+//! Upkeep: sweeping what is due or was left by a crash, rebuilding Redis, backfilling the ledger, erasing.
 
 pub mod backfill;
 pub mod budget;
@@ -6,6 +6,6 @@ pub mod erasure;
 pub mod gates;
 pub mod rebuild;
 pub mod report;
-mod restore;
+pub mod restore;
 pub mod sweep;
 pub mod turns;

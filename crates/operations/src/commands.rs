@@ -1,4 +1,4 @@
-//! Operations of operators: activities, bans, load shedding, audits.
+//! Commands and questions of operators: activities, bans, load shedding, figures, audits, metrics, readiness.
 
 pub mod activities;
 pub mod audit;

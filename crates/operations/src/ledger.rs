@@ -1,0 +1,5 @@
+//! SQL of this slice. [`stores::ledger`] says what the errors mean.
+
+pub mod backlog;
+pub mod operator_changes;
+pub mod rebuilds;

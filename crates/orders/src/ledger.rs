@@ -1,0 +1,6 @@
+//! SQL of this slice. [`stores::ledger`] says what the errors mean.
+
+pub mod events;
+pub mod order_changes;
+pub mod order_rows;
+pub mod unsettled;

@@ -1,0 +1,36 @@
+//! The Lua scripts of `lua/`.
+
+use stores::{lua, script::Script};
+
+/// Applies order transitions of the ledger to Redis.
+pub static SETTLE: Script =
+    Script::new("settle", &[lua::LIMITS, lua::STOCK, lua::ORDER, include_str!("../lua/settle.lua")]);
+
+/// Reacquires released units for a late payment.
+pub static REACQUIRE: Script = Script::new("reacquire", &[lua::ORDER, include_str!("../lua/reacquire.lua")]);
+
+/// Notes that a payment of an order was declined.
+pub static DECLINE: Script = Script::new("decline", &[include_str!("../lua/decline.lua")]);
+
+/// Reads one order.
+pub static STATUS: Script = Script::new("status", &[lua::READ_ORDER, include_str!("../lua/status.lua")]);
+
+/// Reads a user's orders that the ledger does not have.
+pub static UNWRITTEN_ORDERS: Script =
+    Script::new("unwritten_orders", &[lua::READ_ORDER, include_str!("../lua/unwritten_orders.lua")]);
+
+/// Registers that a writer starts on an activity.
+pub static START_WRITING: Script = Script::new("start_writing", &[include_str!("../lua/start_writing.lua")]);
+
+/// Marks the order writer idle if every message of the stream was delivered; those not acknowledged stay in it.
+pub static WRITER_IDLE: Script = Script::new("writer_idle", &[include_str!("../lua/writer_idle.lua")]);
+
+/// Puts a failed order back into the queue.
+pub static REQUEUE: Script = Script::new("requeue", &[lua::ORDER, include_str!("../lua/requeue.lua")]);
+
+/// Compares the gate with the ledger, corrects the stock, and removes messages of other epochs from the stream.
+pub static FENCE: Script = Script::new("fence", &[lua::STOCK, lua::ORDER, include_str!("../lua/fence.lua")]);
+
+/// All of them.
+pub static ALL: [&Script; 9] =
+    [&SETTLE, &REACQUIRE, &DECLINE, &STATUS, &UNWRITTEN_ORDERS, &START_WRITING, &WRITER_IDLE, &REQUEUE, &FENCE];

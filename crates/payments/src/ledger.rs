@@ -1,0 +1,8 @@
+//! SQL of this slice. [`stores::ledger`] says what the errors mean.
+
+pub mod addresses;
+pub mod callback_outcomes;
+pub mod callback_rows;
+pub mod refunds;
+pub mod sessions;
+pub mod unprocessed;

@@ -1,0 +1,4 @@
+//! SQL of this slice. [`stores::ledger`] says what the errors mean.
+
+pub mod activities;
+pub mod epochs;
