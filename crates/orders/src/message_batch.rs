@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Reason of a dead letter: the ledger has no units of the SKU left. `lua/settle.lua` compares this word.
-pub(crate) const NO_ROOM: &str = "no_room_in_ledger";
+pub const NO_ROOM: &str = "no_room_in_ledger";
 
 /// Reason of a dead letter: the buyer holds too many units.
 const LIMIT_REACHED: &str = "limit_reached_in_ledger";
@@ -148,7 +148,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
 
 /// What the ledger answered to the insert of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum InsertAnswer {
+pub enum InsertAnswer {
     /// The statement ran. The order is new, was there before, or was left out.
     Accepted,
     /// A constraint rejected the order alone.
@@ -160,14 +160,14 @@ pub(crate) enum InsertAnswer {
 impl InsertAnswer {
     /// Whether an order of the ledger's epoch that the ledger does not have was refused. SQLite leaves out an order that
     /// does not fit; PostgreSQL returns an error for it.
-    pub(crate) fn is_refusal(self, dialect: Dialect) -> bool {
+    pub fn is_refusal(self, dialect: Dialect) -> bool {
         self != Self::Accepted || dialect == Dialect::Sqlite
     }
 }
 
 /// Inserts a batch. If the ledger refuses it as a whole, inserts the orders one at a time, so that one cannot hold up
 /// the others. Returns the answer for each order.
-pub(crate) async fn insert<S: Sql>(
+pub async fn insert<S: Sql>(
     sql: &S,
     activity: &ActivityId,
     orders: &[&NewOrder],

@@ -11,7 +11,7 @@ use crate::{ledger::order_changes::NewOrder, settle::OrderState};
 
 /// What stays the same in an order's life.
 #[derive(Serialize)]
-pub(crate) struct OrderFields<'a> {
+pub struct OrderFields<'a> {
     user: &'a UserId,
     sku: &'a SkuId,
     quantity: i64,
@@ -36,7 +36,7 @@ impl<'a> From<&'a NewOrder> for OrderFields<'a> {
 
 /// A state that the ledger gave an order.
 #[derive(Serialize)]
-pub(crate) struct StateFields<'a> {
+pub struct StateFields<'a> {
     status: OrderStatus,
     live: bool,
     pay_by: i64,

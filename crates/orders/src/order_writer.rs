@@ -206,7 +206,7 @@ impl WorkingTime {
 }
 
 /// The time now, if it was `then` at `started`: the time to pay of an order starts when it is written.
-pub(crate) fn time_since(then: Millis, started: Instant) -> Millis {
+pub fn time_since(then: Millis, started: Instant) -> Millis {
     then.plus(i64::try_from(started.elapsed().as_millis()).unwrap_or_default())
 }
 

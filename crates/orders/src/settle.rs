@@ -57,7 +57,7 @@ pub struct OrderState {
 
 impl OrderState {
     /// The state of an order that the ledger refused.
-    pub(crate) fn failed(epoch: i64, reason: &str) -> Self {
+    pub fn failed(epoch: i64, reason: &str) -> Self {
         let (status, pay_by, paid_at) = (OrderStatus::Failed, Millis(0), Millis(0));
         Self { epoch, status, live: false, pay_by, paid_at, reason: reason.to_owned() }
     }

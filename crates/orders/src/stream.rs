@@ -108,7 +108,7 @@ fn parse_messages(activity: &ActivityId, items: &[RedisValue]) -> Vec<Message> {
 }
 
 /// An order as a message of the stream.
-pub(crate) fn encode_order(order: &NewOrder) -> String {
+pub fn encode_order(order: &NewOrder) -> String {
     let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
     format!("{}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{}\t{epoch}", order_no.ulid(), created_at.0)
 }

@@ -6,15 +6,17 @@
 pub mod held;
 mod refund_results;
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use domain::{
-    ids::OrderNo,
+    ids::{ActivityId, OrderNo},
     order::{Order, OrderStatus},
     time::Millis,
     webhook::ProviderCallback,
 };
-use operations::upkeep::report::Report;
 use orders::{
     ledger::order_rows::{self, OrderRow},
     order_record::OrderFields,
@@ -109,11 +111,22 @@ async fn apply_early_refunds<R: Redis, S: Sql>(
     Ok(applied)
 }
 
-/// Applies up to `limit` callbacks that are due at `now`, and counts them in the report. After a second it leaves the rest
-/// to the next call, so that its caller can renew a lease. Returns how many it tried or skipped.
+/// What [`apply_pending`] did.
+#[derive(Debug, Default)]
+pub struct AppliedCallbacks {
+    /// How many it applied.
+    pub applied: usize,
+    /// How many it applied, tried or skipped.
+    pub visited: usize,
+    /// Ids of those that could not be applied, with the activity of their order.
+    pub failures: Vec<(String, Option<ActivityId>, StoreError)>,
+}
+
+/// Applies up to `limit` callbacks that are due at `now`. After a second it leaves the rest to the next call, so that its
+/// caller can renew a lease.
 ///
 /// One that cannot be applied waits, longer after each failure, so that others come first. Those of an activity that is being
-/// rebuilt, or that a store fails on, wait for the next sweep.
+/// rebuilt, that a store fails on, or that is in `stuck`, wait for the next sweep.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger, on loading the callbacks or deferring them.
@@ -122,16 +135,16 @@ pub async fn apply_pending<R: Redis, S: Sql>(
     sql: &S,
     now: Millis,
     limit: i64,
-    report: &mut Report,
-) -> Result<usize, StoreError> {
+    stuck: &BTreeSet<ActivityId>,
+) -> Result<AppliedCallbacks, StoreError> {
     let due = unprocessed::load_due(sql, now, limit).await?;
-    let (started, mut applied) = (Instant::now(), 0);
-    let (mut failed, mut skipped) = (Vec::new(), Vec::new());
+    let started = Instant::now();
+    let mut result = AppliedCallbacks::default();
+    let (mut stuck, mut skipped) = (stuck.clone(), Vec::new());
     for callback in &due {
-        let order_no = OrderNo::parse(&callback.order_no).ok();
-        let activity = order_no.as_ref().map(OrderNo::activity);
+        let activity = OrderNo::parse(&callback.order_no).ok().map(|order_no| order_no.activity().clone());
         // Also if the time is up: all callbacks of the activity make way for those of others.
-        if activity.is_some_and(|activity| report.stuck.contains(activity)) {
+        if activity.as_ref().is_some_and(|activity| stuck.contains(activity)) {
             skipped.push(callback.id.as_str());
             continue;
         }
@@ -139,23 +152,20 @@ pub async fn apply_pending<R: Redis, S: Sql>(
             continue;
         }
         sql.forget_timeouts();
-        match (finish(redis, sql, callback, now).await, activity) {
-            (Ok(_), _) => applied += 1,
-            (Err(StoreError::Rebuilding), _) => skipped.push(&callback.id),
-            (Err(error), activity) => {
-                failed.push(callback.id.as_str());
-                let event = "a callback could not be applied; it is tried again";
-                match activity {
-                    Some(activity) => report.add_failure(activity, &error),
-                    None => report.add_notice(event, "callback", &callback.id, error.to_string()),
-                }
+        match finish(redis, sql, callback, now).await {
+            Ok(_) => result.applied += 1,
+            Err(StoreError::Rebuilding) => skipped.push(&callback.id),
+            Err(error) => {
+                stuck.extend(activity.clone());
+                result.failures.push((callback.id.clone(), activity, error));
             }
         }
     }
     sql.forget_timeouts();
-    report.callbacks += applied;
+    let failed: Vec<&str> = result.failures.iter().map(|(id, ..)| id.as_str()).collect();
     unprocessed::defer(sql, &failed, &skipped, now).await?;
-    Ok(applied + failed.len() + skipped.len())
+    result.visited = result.applied + failed.len() + skipped.len();
+    Ok(result)
 }
 
 async fn dispatch<R: Redis, S: Sql>(

@@ -1,6 +1,6 @@
 //! Ends open payment sessions at the provider before their orders are released (E5, I6).
 //!
-//! While the provider does not answer, an order is kept for up to [`sessions::GRACE_MS`]. If a run stops at any point,
+//! While the provider does not answer, an order is kept for up to [`SESSION_GRACE_MS`](orders::ledger::order_changes::SESSION_GRACE_MS). If a run stops at any point,
 //! the provider is asked again.
 
 use domain::{

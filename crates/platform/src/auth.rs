@@ -14,13 +14,13 @@ use domain::{
     sign_in::keys_url_fault,
     ticket::TicketKeys,
 };
-use platform::issuer_keys::{self, IssuerKeys};
 
 use crate::{
     async_once::{self, AsyncOnce},
     clock, config,
     http::{ApiError, Request, not_found},
     http_client::SpinHttpClient,
+    issuer_keys::{self, IssuerKeys},
     key_value::SpinKeyValue,
     log,
     redis::SpinRedis,

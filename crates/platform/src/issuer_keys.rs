@@ -8,9 +8,20 @@
 
 use std::{cell::RefCell, rc::Rc};
 
-use domain::{jwt::{Claims, LEEWAY_SECONDS, TokenError, key_set::{KeySet, KeySetError, KeySetVerifier}}, time::Millis};
+use domain::{
+    jwt::{
+        Claims, LEEWAY_SECONDS, TokenError,
+        key_set::{KeySet, KeySetError, KeySetVerifier},
+    },
+    time::Millis,
+};
 use serde::{Deserialize, Serialize};
-use stores::{http_client::{HttpClient, HttpRequest}, ports::{KeyValue, Redis, StoreError}, shared_value::SharedValue, ttl::is_fresh};
+use stores::{
+    http_client::{HttpClient, HttpRequest},
+    ports::{KeyValue, Redis, StoreError},
+    shared_value::SharedValue,
+    ttl::is_fresh,
+};
 
 /// How long an instance uses the keys in its memory before it reads the shared copy again, in milliseconds.
 const MEMORY_MS: i64 = 30_000;

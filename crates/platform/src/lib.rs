@@ -14,6 +14,7 @@ pub mod fetching_cache;
 pub mod http;
 pub mod http_client;
 pub mod instance_counts;
+pub mod issuer_keys;
 pub mod key_value;
 pub mod ledger;
 pub mod log;
@@ -25,6 +26,7 @@ pub mod readable_activities;
 pub mod redis;
 pub mod request_address;
 pub mod shared_connection;
+pub mod siteverify;
 pub mod timeout;
 
 #[doc(hidden)]

@@ -2,7 +2,10 @@
 
 use std::{cell::Cell, net::IpAddr};
 
-use domain::{siteverify::{MAX_TOKEN_BYTES, Verdict, verdict}, time::Millis};
+use domain::{
+    siteverify::{MAX_TOKEN_BYTES, Verdict, verdict},
+    time::Millis,
+};
 use form_urlencoded::Serializer;
 use stores::http_client::{HttpClient, HttpRequest};
 

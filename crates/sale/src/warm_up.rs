@@ -23,7 +23,7 @@ use crate::{
 
 /// Milliseconds for which Redis keeps an activity's keys after its end or its last warm-up, whichever is later. Refunds
 /// still move units in that time.
-pub(crate) const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
+pub const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// Result of a warm-up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum WarmUpOutcome {
 
 /// Result of [`lower_totals`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LowerOutcome {
+pub enum LowerOutcome {
     /// Redis has the lowered totals.
     Done,
     /// Redis has this version, or a later one, or a later epoch. Nothing was changed.
@@ -130,7 +130,7 @@ pub async fn warm_up<R: Redis>(
 ///
 /// # Errors
 /// See the [module documentation](self).
-pub(crate) async fn warm_up_if_older<R: Redis>(
+pub async fn warm_up_if_older<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,
@@ -140,7 +140,7 @@ pub(crate) async fn warm_up_if_older<R: Redis>(
 
 /// Lowers totals in Redis, before the ledger gets them as `version`, and changes nothing else in the gate. They must not
 /// fall below what is held and sold.
-pub(crate) async fn lower_totals<R: Redis>(
+pub async fn lower_totals<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     version: i64,
@@ -165,7 +165,7 @@ pub(crate) async fn lower_totals<R: Redis>(
 }
 
 /// Updates the gate that an unfinished rebuild has created.
-pub(crate) async fn warm_up_during_rebuild<R: Redis>(
+pub async fn warm_up_during_rebuild<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,

@@ -171,7 +171,7 @@ pub enum Dialect {
 
 impl Dialect {
     /// Returns a query of the texts in the JSON array that is the parameter `parameter`, such as `?1`.
-    pub(crate) fn json_values(self, parameter: &str) -> String {
+    pub fn json_values(self, parameter: &str) -> String {
         match self {
             Self::Sqlite => format!("SELECT value FROM json_each({parameter})"),
             Self::Postgres => format!("SELECT jsonb_array_elements_text(({parameter}::text)::jsonb)"),
@@ -179,7 +179,7 @@ impl Dialect {
     }
 
     /// Returns an aggregate: the JSON array of the values of `expression`, as text.
-    pub(crate) fn json_array_of(self, expression: &str) -> String {
+    pub fn json_array_of(self, expression: &str) -> String {
         match self {
             Self::Sqlite => format!("json_group_array({expression})"),
             Self::Postgres => format!("COALESCE(CAST(json_agg({expression}) AS TEXT), '[]')"),
@@ -188,7 +188,7 @@ impl Dialect {
 
     /// Returns the rows of the JSON array of arrays that is the parameter `parameter`, as a table, and its first three
     /// columns: texts on PostgreSQL, so that a number is to be cast.
-    pub(crate) fn json_rows(self, parameter: &str) -> (String, [&'static str; 3]) {
+    pub fn json_rows(self, parameter: &str) -> (String, [&'static str; 3]) {
         match self {
             Self::Sqlite => {
                 (format!("json_each({parameter}) AS e"), ["e.value ->> 0", "e.value ->> 1", "e.value ->> 2"])

@@ -67,7 +67,7 @@ impl Reply {
     ///
     /// # Errors
     /// `Malformed` if the reply has ended or the element is not the JSON of a `T`.
-    pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
+    pub fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
         serde_json::from_slice(&self.bytes()?).map_err(|error| StoreError::Malformed(format!("a reply: {error}")))
     }
 
@@ -81,11 +81,11 @@ impl Reply {
 }
 
 /// A timestamp; `None` for 0.
-pub(crate) fn non_zero_time(ms: i64) -> Option<Millis> {
+pub fn non_zero_time(ms: i64) -> Option<Millis> {
     (ms > 0).then_some(Millis(ms))
 }
 
 /// A text; `None` if it is empty.
-pub(crate) fn non_empty(text: String) -> Option<String> {
+pub fn non_empty(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }

@@ -186,4 +186,4 @@ async fn write<K: KeyValue, T: Serialize>(key_value: &K, key: &str, copy: &Store
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

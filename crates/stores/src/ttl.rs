@@ -20,7 +20,7 @@ const MAX_ENTRIES: usize = 256;
 
 /// Whether a copy made at `at` is at most `max_age_ms` old. A copy from the future is not: the clock was set back, and
 /// its age is unknown.
-pub(crate) fn is_fresh(at: Millis, now: Millis, max_age_ms: i64) -> bool {
+pub fn is_fresh(at: Millis, now: Millis, max_age_ms: i64) -> bool {
     (0..=max_age_ms).contains(&(now.0 - at.0))
 }
 

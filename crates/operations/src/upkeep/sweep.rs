@@ -299,8 +299,16 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     async fn run_payment_round(&mut self) -> Result<bool, StoreError> {
         let Sweeper { redis, sql, provider, .. } = *self.sweeper;
         let (now, report) = (self.now, &mut self.report);
-        let finished = callbacks::apply_pending(redis, sql, now, MAX_CALLBACKS, report).await?;
-        let Some(provider) = provider else { return Ok(finished > 0) };
+        let callbacks = callbacks::apply_pending(redis, sql, now, MAX_CALLBACKS, &report.stuck).await?;
+        for (id, activity, error) in callbacks.failures {
+            let event = "a callback could not be applied; it is tried again";
+            match activity {
+                Some(activity) => report.add_failure(&activity, &error),
+                None => report.add_notice(event, "callback", &id, error.to_string()),
+            }
+        }
+        report.callbacks += callbacks.applied;
+        let Some(provider) = provider else { return Ok(callbacks.visited > 0) };
         let closed = sessions::close_due(redis, sql, provider, now, MAX_SESSIONS).await?;
         for (order_no, reason) in closed.unanswered {
             report.add_notice("the payment provider does not say; it is asked again", "order_no", &order_no, reason);
@@ -315,7 +323,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         }
         report.asked += closed.queried;
         report.refunds += sent.attempted;
-        Ok(finished + closed.queried + sent.attempted > 0)
+        Ok(callbacks.visited + closed.queried + sent.attempted > 0)
     }
 
     /// Erases what is past its retention period, unless a sweep found nothing left in the last 10 minutes, or the clocks of

@@ -8,7 +8,6 @@ use domain::{
     order::OrderStatus,
     time::Millis,
 };
-use payments::ledger::sessions;
 use serde_json::json;
 use stores::{
     ledger::{leases::Lease, row_reader::RowReader},
@@ -17,6 +16,10 @@ use stores::{
 
 use super::order_rows::{COLUMNS, OrderRow, load_states, parse_rows};
 use crate::settle::Transition;
+
+/// How long an order whose time to pay is over waits for the provider's answer about its open session, in milliseconds.
+/// A payment that is reported later counts as late.
+pub const SESSION_GRACE_MS: i64 = 60_000;
 
 /// An order message from the stream, ready to be inserted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,7 +125,7 @@ pub async fn release<S: Sql>(
 }
 
 /// `pending_payment → expired` for up to `limit` orders of an activity whose time to pay is over at `now`. An order with an
-/// open payment session stays until the session is closed, but for [`sessions::GRACE_MS`] at most. Returns the
+/// open payment session stays until the session is closed, but for [`SESSION_GRACE_MS`] at most. Returns the
 /// transitions that Redis is to apply; none if `lease` was lost.
 ///
 /// # Errors
@@ -135,7 +138,7 @@ pub async fn expire<S: Sql>(
     lease: Option<&Lease>,
 ) -> Result<Vec<Transition>, StoreError> {
     const IS_DUE: &str = include_str!("../../sql/orders/is_due.sql");
-    let waits_until = now.plus(-sessions::GRACE_MS);
+    let waits_until = now.plus(-SESSION_GRACE_MS);
     let select = format!(
         include_str!("../../sql/orders/find_due.sql"),
         order_numbers = sql.dialect().json_array_of("o.order_no"),
@@ -172,7 +175,7 @@ pub async fn expire<S: Sql>(
 
 /// Starts the payment of an order whose session was lost with a ledger: records where to pay, and extends the time to pay
 /// by the activity's extension, once (E6). Changes nothing unless the order is `pending_payment` and its time to pay is not
-/// over. A session that is saved starts the payment itself ([`sessions::save`]).
+/// over. A session that is saved starts the payment itself.
 ///
 /// # Errors
 /// See [`ledger`](super).

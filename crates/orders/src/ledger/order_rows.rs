@@ -49,7 +49,7 @@ impl OrderRow {
     }
 
     /// Its state.
-    pub(crate) fn state(&self) -> OrderState {
+    pub fn state(&self) -> OrderState {
         OrderState {
             epoch: self.epoch,
             status: self.order.status,
@@ -63,7 +63,7 @@ impl OrderRow {
 
 /// The columns that every query of orders returns. The URL of a closed session is left out, so that no buyer is sent to
 /// it.
-pub(crate) const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, \
+pub const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, \
      created_at, pay_by, paid_at, CASE WHEN checkout_url <> '' AND EXISTS (SELECT 1 FROM sessions s \
        WHERE s.order_no = orders.order_no AND s.url = orders.checkout_url AND s.state = 'closed') \
        THEN '' ELSE checkout_url END, updated_at, payment, provider, \
@@ -101,7 +101,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
     Ok(OrderRow { order, live, updated_at, payment: row.text()?, provider: row.text()?, epoch: row.int()? })
 }
 
-pub(crate) fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError> {
+pub fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError> {
     rows.into_iter().map(parse_row).collect()
 }
 

@@ -151,13 +151,13 @@ pub(crate) fn early_outcomes() -> &'static str {
 /// The outcomes that hold no callback, as a list in SQL; that of an unprocessed one is the first. Callbacks with another
 /// outcome are held, also those with an outcome of a later build. The index `callbacks_held` of the schema has the same
 /// list: SQLite uses it only for this text.
-pub(crate) fn not_held_outcomes() -> &'static str {
+pub fn not_held_outcomes() -> &'static str {
     static LIST: LazyLock<String> = LazyLock::new(|| sql_list(|outcome| outcome.effect() != CallbackEffect::Held));
     &LIST
 }
 
 /// The outcomes of processed callbacks that are not held, as a list in SQL: these can be erased.
-pub(crate) fn settled_outcomes() -> &'static str {
+pub fn settled_outcomes() -> &'static str {
     static LIST: LazyLock<String> = LazyLock::new(|| {
         sql_list(|outcome| outcome.effect() != CallbackEffect::Held && *outcome != CallbackOutcome::Unprocessed)
     });
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     const SCHEMAS: [&str; 2] =
-        [include_str!("../../sql/sqlite/0001_ledger.sql"), include_str!("../../sql/postgres/0001_ledger.sql")];
+        [include_str!("../../../stores/sql/sqlite/0001_ledger.sql"), include_str!("../../../stores/sql/postgres/0001_ledger.sql")];
 
     #[test]
     fn every_outcome_round_trips() {

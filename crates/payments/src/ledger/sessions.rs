@@ -9,10 +9,6 @@ use stores::{
     ports::{Dialect, Sql, StoreError},
 };
 
-/// How long an order whose time to pay is over waits for the provider's answer about its open session, in milliseconds.
-/// A payment that is reported later counts as late.
-pub const GRACE_MS: i64 = 60_000;
-
 /// Maximum number of times that the provider is asked about a session, which takes about 7 hours. After that the
 /// session counts as closed.
 const MAX_ATTEMPTS: i64 = 24;

@@ -1,10 +1,17 @@
+#[path = "../../../stores/src/shared_value/machine.rs"]
+mod machine;
+
 use std::{cell::Cell, task::Poll};
 
 use futures::future::join_all;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
-use stores::{http_client::{HttpResponse, NoResponse}, shared_value::tests::Machine};
+use stores::{
+    http_client::{HttpResponse, NoResponse},
+    ports::{RedisArg, RedisValue},
+};
 
+use self::machine::Machine;
 use super::*;
 
 const URL: &str = "https://id.example/jwks";

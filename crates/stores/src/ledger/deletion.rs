@@ -11,7 +11,7 @@ use crate::ports::{Sql, SqlValue, StoreError};
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub(crate) async fn delete_batch<S: Sql>(
+pub async fn delete_batch<S: Sql>(
     sql: &S,
     table: &str,
     key: &str,
@@ -33,7 +33,7 @@ pub(crate) async fn delete_batch<S: Sql>(
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub(crate) async fn count<S: Sql>(sql: &S, query: &str, params: Vec<SqlValue>) -> Result<usize, StoreError> {
+pub async fn count<S: Sql>(sql: &S, query: &str, params: Vec<SqlValue>) -> Result<usize, StoreError> {
     let rows = sql.run(&format!("SELECT COUNT(*) FROM ({query}) AS found"), params).await?;
     let count = RowReader::new(rows.into_iter().next().unwrap_or_default()).int()?;
     Ok(usize::try_from(count).unwrap_or_default())

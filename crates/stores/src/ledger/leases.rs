@@ -21,13 +21,13 @@ pub struct Lease {
 
 impl Lease {
     /// SQL condition that is true while this lease is valid. Its two parameters start at `?first_param`.
-    pub(crate) fn condition(first_param: usize) -> String {
+    pub fn condition(first_param: usize) -> String {
         let second_param = first_param + 1;
         format!("EXISTS (SELECT 1 FROM leases l WHERE l.name = ?{first_param} AND l.token = ?{second_param})")
     }
 
     /// The parameters of [`Lease::condition`].
-    pub(crate) fn params(&self) -> [SqlValue; 2] {
+    pub fn params(&self) -> [SqlValue; 2] {
         [self.name.into(), self.token.into()]
     }
 }
