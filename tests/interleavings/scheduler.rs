@@ -17,19 +17,18 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use ::stores::{
+    Redis, Sql, StoreError,
+    ports::{Dialect, RedisArg, RedisValue, SqlValue},
+};
 use domain::{money::Money, order::Order, time::Millis, webhook::PaymentProvider};
 use futures::future::LocalBoxFuture;
 use payments::{
     ledger::{refunds::Refund, sessions::DueSession},
     provider::{OpenedSession, Presentation, Provider, ProviderError, RefundStatus, SessionStatus},
 };
-use stores::{
-    Redis, Sql, StoreError,
-    ports::{Dialect, RedisArg, RedisValue, SqlValue},
-    script,
-};
 
-use crate::stores::summarize;
+use crate::stores::{script_name, summarize};
 
 /// A call of a workflow to one of its ports.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -73,7 +72,7 @@ impl Call {
 impl Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Redis(name, args) => match args.first().and_then(|script| script::name_of(script)) {
+            Self::Redis(name, args) => match args.first().and_then(|script| script_name(script)) {
                 Some(script) => write!(f, "redis     {script}.lua"),
                 None => write!(f, "redis     {name}"),
             },

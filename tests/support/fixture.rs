@@ -3,9 +3,10 @@
 //! Its methods run the workflows of buyers, providers, operators, the order writer and the sweeper.
 
 mod losses;
-mod payments;
+mod paying;
 
 use std::{
+    collections::BTreeSet,
     path::Path,
     sync::{
         OnceLock,
@@ -31,7 +32,6 @@ use operations::{
     upkeep::{
         budget::Budget,
         rebuild::{Rebuild, RebuildOutcome},
-        report::Report,
         turns,
     },
 };
@@ -52,7 +52,7 @@ use ulid::Ulid;
 
 pub use self::{
     losses::{RedisSnapshot, check_gates},
-    payments::DUE,
+    paying::DUE,
 };
 use crate::stores::{RealLedger, RealRedis};
 
@@ -417,10 +417,9 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             let reclaimed = self.write_reclaimed().await.unwrap();
             let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
             let (examined, _) = turns::settle(&self.redis, &self.sql, &self.activity, later).await.unwrap();
-            let mut report = Report::default();
-            let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &mut report).await;
-            assert_eq!(report.notices, [], "a store failed on the recovery");
-            if reclaimed.messages + new.messages + examined + pending.unwrap() == 0 {
+            let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &BTreeSet::new()).await.unwrap();
+            assert_eq!(pending.failures, [], "a store failed on the recovery");
+            if reclaimed.messages + new.messages + examined + pending.visited == 0 {
                 return;
             }
         }

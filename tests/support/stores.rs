@@ -5,7 +5,9 @@ use std::{cell::Cell, sync::Mutex};
 use redis::{Value as DriverValue, aio::MultiplexedConnection};
 use stores::{
     Redis, Sql, StoreError,
+    lease::LEASE,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
+    script::Script,
 };
 use tokio_postgres::types::{ToSql, Type};
 
@@ -27,6 +29,13 @@ impl Redis for CountingRedis<'_> {
         self.1.set(self.1.get() + 1);
         self.0.command(name, args).await
     }
+}
+
+/// Name of the script that an `EVALSHA` or `EVAL` refers to.
+pub fn script_name(sha_or_source: &[u8]) -> Option<&'static str> {
+    let slices: [&[&Script]; 5] =
+        [&sale::scripts::ALL, &orders::scripts::ALL, &payments::scripts::ALL, &operations::scripts::ALL, &[&LEASE]];
+    slices.into_iter().flatten().find(|script| script.is_called_by(sha_or_source)).map(|script| script.name)
 }
 
 /// A command for the native driver.

@@ -4,14 +4,17 @@
 
 use domain::order::OrderStatus;
 use operations::upkeep::turns;
-use orders::ledger::{order_changes, order_rows};
+use orders::ledger::{
+    order_changes::{self, SESSION_GRACE_MS},
+    order_rows,
+};
 use payments::{
     callbacks::CallbackEffect,
     checkout::CheckoutError,
     commands::CommandOutcome,
     ledger::{
         addresses, refunds,
-        sessions::{self, GRACE_MS, Session},
+        sessions::{self, Session},
     },
     provider::{Presentation, Provider},
     sessions::close_due,
@@ -188,12 +191,12 @@ async fn a_due_order_waits_a_bounded_time_for_an_unresponsive_provider() {
         provider.pay(&order_no.to_string());
         provider.drops_responses.set(true);
         assert_eq!(fixture.sweep_due(&provider, DUE).await, 0, "{ledger}");
-        assert_eq!(fixture.sweep_due(&provider, DUE.plus(GRACE_MS - 1)).await, 0, "{ledger}");
-        assert_eq!(fixture.sweep_due(&provider, DUE.plus(GRACE_MS)).await, 1, "{ledger}");
+        assert_eq!(fixture.sweep_due(&provider, DUE.plus(SESSION_GRACE_MS - 1)).await, 0, "{ledger}");
+        assert_eq!(fixture.sweep_due(&provider, DUE.plus(SESSION_GRACE_MS)).await, 1, "{ledger}");
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}");
         // The provider answers again and reports the payment: the order reacquires its unit.
         provider.drops_responses.set(false);
-        fixture.sweep_due(&provider, DUE.plus(GRACE_MS + 100_000)).await;
+        fixture.sweep_due(&provider, DUE.plus(SESSION_GRACE_MS + 100_000)).await;
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
         assert_eq!(fixture.units().await, (4, 0, 1), "{ledger}");
     }

@@ -59,7 +59,7 @@ fn charge(buckets: &mut [Bucket]) -> Option<(usize, f64)> {
 fn the_script_agrees_with_token_buckets_on_random_arrivals() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let fixture = runtime.block_on(new_fixture("sqlite", 1, 1));
-    let script = format!("{LIMITS_SOURCE}\n{DRIVER}");
+    let script = format!("{LIMITS}\n{DRIVER}");
     let cases = std::cell::Cell::new(0);
     let mut runner = TestRunner::new(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() });
     // One to three limits; gaps between requests that are often 0 ms and sometimes long.
@@ -108,7 +108,7 @@ fn the_script_agrees_with_token_buckets_on_random_arrivals() {
 #[tokio::test]
 async fn no_wait_is_longer_than_the_current_limit_requires() {
     let fixture = new_fixture("sqlite", 1, 1).await;
-    let script = format!("{LIMITS_SOURCE}\n{DRIVER}");
+    let script = format!("{LIMITS}\n{DRIVER}");
     let wait_ms = async |limit: &str, now: i64| {
         let call = [script.as_str(), "1", "model:loosened", &now.to_string(), limit].map(RedisArg::from);
         match &fixture.redis.command("EVAL", call.to_vec()).await.unwrap()[..] {

@@ -169,7 +169,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     let names_no_order = callback_rows::Callback {
         id: format!("r-{order_no}"),
         payment: "another".to_owned(),
-        ..payments::Callback::default()
+        ..callback_rows::Callback::default()
     };
     callback_rows::name_order(sql, &names_no_order).await.unwrap();
     unprocessed::defer(sql, &["a failure"], &["another"], NOW).await.unwrap();

@@ -1,6 +1,6 @@
 //! Tests of callbacks that cannot be applied (G3, E2): they are tried again, and later ones get their turn.
 
-use std::{cell::Cell, time::Duration};
+use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
 use domain::{ids::ActivityId, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
 use operations::upkeep::{
@@ -104,7 +104,7 @@ async fn a_callback_waits_longer_after_each_failure_and_ten_minutes_at_most() {
         fixture.record_payment(&fixture.pending_order(1, "ada", 1).await, NOW).await;
         let failing = failing_for(&fixture.sql, &fixture.activity, Duration::ZERO);
         let try_at = async |now: Millis| {
-            callbacks::apply_pending(&fixture.redis, &failing, now, 10, &mut Report::default()).await.unwrap()
+            callbacks::apply_pending(&fixture.redis, &failing, now, 10, &BTreeSet::new()).await.unwrap().visited
         };
         let mut due = NOW.plus(5_000);
         for seconds in [5, 20, 45, 80, 125, 180, 245, 320, 405, 500, 600, 600] {
@@ -124,10 +124,9 @@ async fn a_callback_that_waits_is_applied_at_once_when_the_provider_delivers_it_
         let received_at = NOW.plus(-5_000);
         fixture.record_payment(&order_no, received_at).await;
         let failing = failing_for(&fixture.sql, &fixture.activity, Duration::ZERO);
-        let mut report = Report::default();
-        callbacks::apply_pending(&fixture.redis, &failing, NOW, 10, &mut report).await.unwrap();
-        callbacks::apply_pending(&fixture.redis, &fixture.sql, NOW, 10, &mut report).await.unwrap();
-        assert_eq!(report.callbacks, 0, "{ledger}");
+        callbacks::apply_pending(&fixture.redis, &failing, NOW, 10, &BTreeSet::new()).await.unwrap();
+        let round = callbacks::apply_pending(&fixture.redis, &fixture.sql, NOW, 10, &BTreeSet::new()).await.unwrap();
+        assert_eq!(round.applied, 0, "{ledger}");
         let delivered = ProviderCallback {
             id: format!("recorded-{order_no}"),
             kind: "payment.succeeded".to_owned(),
@@ -154,10 +153,9 @@ async fn a_callback_whose_row_is_locked_keeps_no_other_from_being_applied() {
     let lock = "UPDATE callbacks SET outcome = outcome WHERE order_no = ?1";
     connection.run(lock, vec![locked.to_string().into()]).await.unwrap();
     let apply = async || {
-        let mut report = Report::default();
-        let applying = callbacks::apply_pending(&fixture.redis, &fixture.sql, NOW.plus(60_000), 10, &mut report);
-        tokio::time::timeout(Duration::from_secs(5), applying).await.expect("it waits for the lock").unwrap();
-        report.callbacks
+        let none = BTreeSet::new();
+        let applying = callbacks::apply_pending(&fixture.redis, &fixture.sql, NOW.plus(60_000), 10, &none);
+        tokio::time::timeout(Duration::from_secs(5), applying).await.expect("it waits for the lock").unwrap().applied
     };
     assert_eq!(apply().await, 1);
     assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid));

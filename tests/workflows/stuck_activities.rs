@@ -81,17 +81,16 @@ async fn a_callback_that_a_store_fails_on_delays_no_other_activity() {
             fixture.record_payment(order_no, NOW.plus(at)).await;
         }
         let locked = LockedFor(&fixture.sql, stuck.clone());
-        let mut report = Report::default();
-        let later = NOW.plus(60_000);
-        callbacks::apply_pending(&fixture.redis, &locked, later, 10, &mut report).await.unwrap();
-        assert_eq!(report.callbacks, 1, "{ledger}");
-        assert_eq!(report.stuck, BTreeSet::from([stuck]), "{ledger}");
+        let (later, none) = (NOW.plus(60_000), BTreeSet::new());
+        let round = callbacks::apply_pending(&fixture.redis, &locked, later, 10, &none).await.unwrap();
+        assert_eq!(round.applied, 1, "{ledger}");
+        let failed_on: Vec<_> = round.failures.into_iter().map(|(_, activity, _)| activity).collect();
+        assert_eq!(failed_on, [Some(stuck)], "{ledger}");
         assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid), "{ledger}");
         // The callback that was not tried is due in the next sweep, the one that failed waits.
-        let mut report = Report::default();
-        callbacks::apply_pending(&fixture.redis, &fixture.sql, later, 10, &mut report).await.unwrap();
-        assert_eq!(report.callbacks, 0, "{ledger}: in the same sweep");
-        callbacks::apply_pending(&fixture.redis, &fixture.sql, later.plus(1), 10, &mut report).await.unwrap();
+        let round = callbacks::apply_pending(&fixture.redis, &fixture.sql, later, 10, &none).await.unwrap();
+        assert_eq!(round.applied, 0, "{ledger}: in the same sweep");
+        callbacks::apply_pending(&fixture.redis, &fixture.sql, later.plus(1), 10, &none).await.unwrap();
         assert_eq!(fixture.ledger_status(&stuck_too).await, Some(OrderStatus::Paid), "{ledger}");
         assert_eq!(fixture.ledger_status(&stuck_order).await, Some(OrderStatus::PendingPayment), "{ledger}");
     }
@@ -112,12 +111,11 @@ async fn a_callback_without_an_order_that_the_ledger_fails_on_delays_no_other() 
         };
         callback_rows::record_callback(&fixture.sql, &failed, NOW).await.unwrap();
         fixture.record_payment(&other, NOW.plus(1)).await;
-        let mut report = Report::default();
         let (locked, later) = (LockedFor(&fixture.sql, stuck), NOW.plus(60_000));
-        callbacks::apply_pending(&fixture.redis, &locked, later, 10, &mut report).await.unwrap();
-        assert_eq!(report.callbacks, 1, "{ledger}");
-        let told: Vec<_> = report.notices.iter().map(|notice| (notice.subject.0, notice.subject.1.as_str())).collect();
-        assert_eq!(told, [("callback", "failed")], "{ledger}");
+        let round = callbacks::apply_pending(&fixture.redis, &locked, later, 10, &BTreeSet::new()).await.unwrap();
+        assert_eq!(round.applied, 1, "{ledger}");
+        let failed: Vec<_> = round.failures.iter().map(|(id, activity, _)| (id.as_str(), activity)).collect();
+        assert_eq!(failed, [("failed", &None)], "{ledger}");
         assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }

@@ -174,8 +174,10 @@ fn sql_list(contains: impl Fn(&CallbackOutcome) -> bool) -> String {
 mod tests {
     use super::*;
 
-    const SCHEMAS: [&str; 2] =
-        [include_str!("../../../stores/sql/sqlite/0001_ledger.sql"), include_str!("../../../stores/sql/postgres/0001_ledger.sql")];
+    const SCHEMAS: [&str; 2] = [
+        include_str!("../../../stores/sql/sqlite/0001_ledger.sql"),
+        include_str!("../../../stores/sql/postgres/0001_ledger.sql"),
+    ];
 
     #[test]
     fn every_outcome_round_trips() {
