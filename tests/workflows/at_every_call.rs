@@ -12,8 +12,8 @@ use stores::{
 };
 
 use crate::{
-    epochs::RealFixture,
     fixture::LEDGERS,
+    operations::epochs::RealFixture,
     stores::{RealLedger, RealRedis},
 };
 

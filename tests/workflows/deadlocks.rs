@@ -15,8 +15,8 @@ use stores::{Sql, StoreError, ports::SqlValue};
 use ulid::Ulid;
 
 use crate::{
-    epochs::RealFixture,
     fixture::{NOW, new_fixture, open_connection},
+    operations::epochs::RealFixture,
     stores::RealLedger,
 };
 

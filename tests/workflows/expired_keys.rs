@@ -11,9 +11,8 @@ use stores::{
 };
 
 use crate::{
-    epochs::delete_redis_keys,
     fixture::{Fixture, LEDGERS, NOW, RealFixture, new_fixture},
-    load_shedding::isolated,
+    operations::{epochs::delete_redis_keys, load_shedding::isolated},
 };
 
 /// One millisecond after every test activity ends.

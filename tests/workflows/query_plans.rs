@@ -36,11 +36,10 @@ use stores::{
 };
 
 use crate::{
-    epochs::RealFixture,
-    events::WEBHOOK_SECRET,
     fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
-    statistics::Recording,
+    operations::{epochs::RealFixture, statistics::Recording},
+    orders::events::WEBHOOK_SECRET,
     stores::{RealLedger, RealRedis},
 };
 

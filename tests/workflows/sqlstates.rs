@@ -14,9 +14,9 @@ use stores::{
 };
 
 use crate::{
-    epochs::RealFixture,
     fakes::FakeProvider,
     fixture::{new_fixture, open_connection},
+    operations::epochs::RealFixture,
     stores::RealLedger,
 };
 

@@ -19,9 +19,9 @@ use stores::{
 };
 
 use crate::{
-    erasure::{LATER, end},
     fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    operations::erasure::{LATER, end},
     stores::RealLedger,
 };
 

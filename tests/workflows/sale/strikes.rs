@@ -15,9 +15,9 @@ use sale::ledger::activities;
 use stores::Sql;
 
 use crate::{
-    epochs::RealFixture,
     fakes::FakeProvider,
     fixture::{Fixture, LEDGERS, NOW, new_fixture, open_connection},
+    operations::epochs::RealFixture,
 };
 
 async fn strikes(fixture: &RealFixture, user: &UserId) -> i64 {

@@ -29,11 +29,13 @@ use stores::{
 };
 
 use crate::{
-    epochs::pause,
-    erasure::{self, old_activity},
     fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, ONE_ORDER, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture, rebuild_of},
-    rebuilds,
+    operations::{
+        epochs::pause,
+        erasure::{self, old_activity},
+        rebuilds,
+    },
     stores::{RealLedger, RealRedis},
 };
 

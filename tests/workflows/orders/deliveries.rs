@@ -21,7 +21,7 @@ use stores::{
 
 use crate::{
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
-    slow_sweeps::SleepingLedger,
+    operations::slow_sweeps::SleepingLedger,
     stores::{RealLedger, RealRedis},
 };
 

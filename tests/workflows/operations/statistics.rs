@@ -14,8 +14,8 @@ use stores::{
 };
 
 use crate::{
-    epochs::RealFixture,
     fixture::{LEDGERS, new_fixture},
+    operations::epochs::RealFixture,
     stores::RealLedger,
 };
 

@@ -27,8 +27,8 @@ use stores::{
 
 use crate::{
     at_every_call::{Interleaved, at_every_call},
-    epochs::{RealFixture, delete_redis_keys, pause, resume},
     fixture::{LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture, open_connection},
+    operations::epochs::{RealFixture, delete_redis_keys, pause, resume},
     stores::{CountingRedis, RealLedger, RealRedis},
 };
 

@@ -14,8 +14,8 @@ use stores::{Redis, Sql};
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
-    epochs::{RealFixture, pause, rebuild_activity, resume},
     fixture::{LEDGERS, NOW, WHOLE_REBUILD, new_fixture},
+    operations::epochs::{RealFixture, pause, rebuild_activity, resume},
 };
 
 /// Sells one unit, restocks two and sells them; then restores a ledger without the restock and the two orders.

@@ -16,8 +16,8 @@ use stores::{Redis, Sql, keys::Keys, ports::RedisValue};
 use crate::{
     at_every_call::at_every_call,
     crash_points::crash_at_every_call_and_recover,
-    epochs::{RealFixture, delete_redis_keys, pause, resume},
     fixture::{LEDGERS, NOW, ONE_ORDER, TICKET_SECRET, WHOLE_REBUILD, new_fixture, rebuild_of},
+    operations::epochs::{RealFixture, delete_redis_keys, pause, resume},
 };
 
 /// One batch of two orders in each call.

@@ -21,10 +21,10 @@ use stores::{
 };
 
 use crate::{
-    erasure::old_activity,
-    events::WEBHOOK_SECRET,
     fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    operations::erasure::old_activity,
+    orders::events::WEBHOOK_SECRET,
     stores::{RealLedger, RealRedis},
 };
 

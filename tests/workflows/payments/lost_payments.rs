@@ -15,10 +15,10 @@ use payments::{
 
 use crate::{
     crash_points::crash_at_every_call,
-    epochs::{RealFixture, pause, rebuild_activity, resume},
     fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, new_fixture},
-    payment_service::providers,
+    operations::epochs::{RealFixture, pause, rebuild_activity, resume},
+    payments::payment_service::providers,
 };
 
 /// Creates a paid order that the ledger lost and a rebuild backfilled from Redis, which does not store payment ids.

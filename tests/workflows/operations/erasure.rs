@@ -20,10 +20,12 @@ use stores::{
 
 use crate::{
     at_every_call::at_every_call,
-    epochs::{RealFixture, delete_redis_keys},
     fakes::{FakeKeyValue, FakeProvider},
     fixture::{LEDGERS, NOW, new_fixture},
-    statistics::orders_in_every_status,
+    operations::{
+        epochs::{RealFixture, delete_redis_keys},
+        statistics::orders_in_every_status,
+    },
     stores::RealLedger,
 };
 

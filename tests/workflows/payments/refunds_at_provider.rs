@@ -14,10 +14,10 @@ use payments::{
 };
 
 use crate::{
-    bounced_refunds::{bounced_callback, held_callbacks, refund_ended, refund_failed, requested_refund},
     crash_points::crash_at_every_call_and_recover,
     fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
+    payments::bounced_refunds::{bounced_callback, held_callbacks, refund_ended, refund_failed, requested_refund},
 };
 
 #[tokio::test]

@@ -17,8 +17,8 @@ use stores::{Redis, Sql, keys::Keys};
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
-    epochs::{RealFixture, pause, rebuild_activity, resume},
     fixture::{LEDGERS, NOW, WHOLE_REBUILD, new_fixture},
+    operations::epochs::{RealFixture, pause, rebuild_activity, resume},
 };
 
 async fn rebuild_and_resume(fixture: &RealFixture) {

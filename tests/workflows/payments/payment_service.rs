@@ -27,9 +27,9 @@ use stores::{
 use support::OpenApi;
 
 use crate::{
-    epochs::RealFixture,
     fakes::header,
     fixture::{DUE, LEDGERS, NOW, new_fixture},
+    operations::epochs::RealFixture,
 };
 
 const SECRETS: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

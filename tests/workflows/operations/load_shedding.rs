@@ -12,8 +12,8 @@ use stores::{
 };
 
 use crate::{
-    epochs::{delete_redis_keys, pause, rebuild_activity, resume},
     fixture::{Fixture, LEDGERS, RealFixture, new_fixture},
+    operations::epochs::{delete_redis_keys, pause, rebuild_activity, resume},
     stores::{RealLedger, RealRedis},
 };
 

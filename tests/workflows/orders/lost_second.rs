@@ -7,8 +7,8 @@ use sale::reserve::ReserveOutcome;
 use stores::{Redis, Sql, keys::Keys, ports::SqlValue};
 
 use crate::{
-    epochs::{pause, resume},
     fixture::{LEDGERS, NOW, new_fixture},
+    operations::epochs::{pause, resume},
 };
 
 #[tokio::test]

@@ -1,0 +1,15 @@
+//! Tests of the slice `operations`: commands of operators, sweeps, rebuilds, erasure.
+
+pub mod backlog;
+pub mod epochs;
+pub mod erasure;
+pub mod leases;
+pub mod load_shedding;
+pub mod lost_transitions;
+pub mod operators;
+pub mod rebuilds;
+pub mod restored_ledger;
+pub mod slow_sweeps;
+pub mod statistics;
+pub mod stuck_activities;
+pub mod sweeps;

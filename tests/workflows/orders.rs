@@ -1,0 +1,8 @@
+//! Tests of the slice `orders`: the queue, its writer, lists, events.
+
+pub mod dead_letters;
+pub mod deliveries;
+pub mod doorbell;
+pub mod events;
+pub mod lost_second;
+pub mod order_list;

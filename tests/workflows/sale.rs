@@ -1,0 +1,6 @@
+//! Tests of the slice `sale`: admission, limits, reservations.
+
+pub mod admission;
+pub mod limits;
+pub mod reserve;
+pub mod strikes;
