@@ -573,7 +573,7 @@ CREATE OR REPLACE TRIGGER orders_payment BEFORE UPDATE OF payment ON orders FOR 
   WHEN (NEW.payment <> OLD.payment) EXECUTE FUNCTION orders_payment();
 
 -- The statement that records a payment of an order pays the order, and sets the outcome: one transaction of the ledger for
--- a payment. Any other case is left to `apply` in crates/workflows/src/payments/callbacks.rs.
+-- a payment. Any other case is left to `apply` in crates/payments/src/callbacks.rs.
 CREATE OR REPLACE FUNCTION callbacks_pay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE orders

@@ -480,7 +480,7 @@ BEGIN
 END;
 
 -- The statement that records a payment of an order pays the order, and sets the outcome: one transaction of the ledger for
--- a payment. Any other case is left to `apply` in crates/workflows/src/payments/callbacks.rs.
+-- a payment. Any other case is left to `apply` in crates/payments/src/callbacks.rs.
 CREATE TRIGGER IF NOT EXISTS callbacks_pay AFTER INSERT ON callbacks WHEN NEW.type = 'payment.succeeded' AND NEW.outcome = ''
 BEGIN
   UPDATE orders
