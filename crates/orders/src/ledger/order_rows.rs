@@ -101,6 +101,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
     Ok(OrderRow { order, live, updated_at, payment: row.text()?, provider: row.text()?, epoch: row.int()? })
 }
 
+/// Parses rows of [`COLUMNS`].
 pub fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError> {
     rows.into_iter().map(parse_row).collect()
 }
