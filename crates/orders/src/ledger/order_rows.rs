@@ -102,6 +102,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
 }
 
 /// Parses rows of [`COLUMNS`].
+/// Parses rows of [`COLUMNS`].
 pub fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError> {
     rows.into_iter().map(parse_row).collect()
 }
