@@ -28,7 +28,7 @@ use platform::{
 };
 use sale::ledger::activities;
 
-use crate::health;
+use crate::readiness;
 
 /// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first: the 150 that end next, and
 /// the 50 that ended last; `304` to a page that has them.
@@ -119,7 +119,7 @@ pub async fn resume(id: &ActivityId) -> Result<Response, ApiError> {
 /// Refuses while a secret is missing or weak, so that no activity opens in which buyers cannot pay; and turns the outbox
 /// on if the shop has an `events_url`, else off (E7).
 async fn prepare_opening(ledger: &SpinLedger) -> Result<(), ApiError> {
-    if let Err(fault) = health::secrets().await {
+    if let Some(fault) = readiness::variables_fault().await {
         return Err(Problem::new(Code::NotReady, format!("Not ready for a sale: {fault}.")).retry_after(2).into());
     }
     Ok(events::set_enabled(ledger, !config::get("events_url").await.is_empty()).await?)

@@ -1,4 +1,4 @@
-//! Serves operators: activities, stats, audit, bans, dead letters, callbacks, events, health and metrics.
+//! Serves operators: activities, stats, audit, bans, dead letters, callbacks, events.
 
 mod activities;
 mod bans;
@@ -7,10 +7,9 @@ mod callbacks;
 mod changes;
 mod dead_letters;
 mod events;
-mod health;
-mod metrics;
 mod orders;
 mod paging;
+mod readiness;
 mod routes;
 mod shed;
 mod stats;

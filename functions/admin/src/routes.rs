@@ -17,7 +17,7 @@ use platform::{
 use crate::{
     activities, bans,
     call_log::{self, Call},
-    callbacks, changes, dead_letters, events, health, metrics, orders, shed, stats, subjects,
+    callbacks, changes, dead_letters, events, orders, shed, stats, subjects,
 };
 
 /// Calls the handler of the request's route. `/api/admin/…` requires a token of an operator with the role that the
@@ -73,9 +73,6 @@ async fn handle(
 ) -> Result<Response, ApiError> {
     let activity = || ActivityId::parse(first).map_err(|_| not_found("There is no such sale."));
     match endpoint {
-        Admin::Live => Ok(health::live()),
-        Admin::Ready => health::ready(request).await,
-        Admin::Metrics => metrics::get(request).await,
         Admin::ListActivities => activities::list(request).await,
         Admin::GetActivity => activities::get(request, &activity()?).await,
         Admin::PutActivity => {

@@ -110,7 +110,7 @@ async fn key_value() -> Result<(), String> {
 }
 
 /// Checks the secrets in the variables, and the settings that must fit them.
-pub async fn secrets() -> Result<(), String> {
+async fn secrets() -> Result<(), String> {
     let mut values = HashMap::new();
     for name in VARIABLES {
         values.insert(name, config::get(name).await);

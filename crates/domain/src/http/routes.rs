@@ -92,9 +92,6 @@ routes! {
     }
     /// What operators and probes call.
     "admin" Admin {
-        Live = GET "/healthz",
-        Ready = GET "/readyz",
-        Metrics = GET "/metrics",
         ListActivities = GET "/api/admin/activities",
         GetActivity = GET "/api/admin/activities/:activity",
         PutActivity = PUT "/api/admin/activities/:activity",
@@ -130,6 +127,12 @@ routes! {
         GetShedding = GET "/api/admin/shed",
         PutShedding = PUT "/api/admin/shed",
         ListChanges = GET "/api/admin/changes",
+    }
+    /// Probes and metrics.
+    "health" Health {
+        Live = GET "/healthz",
+        Ready = GET "/readyz",
+        Metrics = GET "/metrics",
     }
     /// Sign-in and a payment provider for development.
     "sandbox" Sandbox {

@@ -8,7 +8,7 @@ use domain::{
     gate::GateDocument,
     http::{
         problem::Code,
-        routes::{Activity, Admin, ExpirySweeper},
+        routes::{Activity, ExpirySweeper, Health},
     },
 };
 use operations::commands::documents::{NotSwept, Swept};
@@ -45,17 +45,17 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
                 Some(("text/javascript", script)),
             )
             .refuses(&[Code::NotFound, Code::Ended]),
-        Operation::new(Admin::Live, "health", "Whether the instance handles requests")
+        Operation::new(Health::Live, "health", "Whether the instance handles requests")
             .tag("health")
             .returns(200, "It does.", schemas.response::<Live>())
             .never(Code::NotReady)
             .never(Code::Internal),
-        Operation::new(Admin::Ready, "ready", "Whether the app is ready; with a token, every store by name")
+        Operation::new(Health::Ready, "ready", "Whether the app is ready; with a token, every store by name")
             .tag("health")
             .describe("The members `checks` and a telling `detail` need `admin_token` or `metrics_token`.")
             .returns(200, "It is.", schemas.response::<Ready>()),
         Operation::new(
-            Admin::Metrics,
+            Health::Metrics,
             "metrics",
             "Metrics for Prometheus; `stampede_store_up` says which store is unavailable, and its metrics are missing",
         )
