@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     address::Address,
-    ids::{ActivityId, UserId},
+    ids::UserId,
     order::{Order, OrderStatus},
     time::Millis,
 };

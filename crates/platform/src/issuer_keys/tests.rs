@@ -27,13 +27,12 @@ struct World {
     machine: Machine,
     /// Its answer; without one, it is away.
     answer: RefCell<Option<String>>,
-    requests: Cell<usize>,
 }
 
 impl HttpClient for World {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, NoResponse> {
         assert_eq!((request.method, &*request.url), ("GET", URL));
-        self.requests.set(self.requests.get() + 1);
+        self.machine.fetches.set(self.machine.fetches.get() + 1);
         self.machine.sleep(100).await;
         let body = self.answer.borrow().clone().ok_or_else(|| NoResponse("silence".to_owned()))?;
         Ok(HttpResponse { status: 200, headers: Vec::new(), body: body.into_bytes() })
@@ -93,11 +92,11 @@ fn the_keys_are_fetched_once_for_all_requests_of_all_instances() {
     let memories: Vec<RefCell<Memory>> = (0..4).map(|_| RefCell::default()).collect();
     let requests: Vec<_> = memories.iter().flat_map(|memory| (0..6).map(|_| world.verify(memory, "a"))).collect();
     assert_eq!(Machine::run(join_all(requests)), vec![Ok(true); 24]);
-    assert_eq!(world.requests.get(), 1);
+    assert_eq!(world.machine.fetches.get(), 1);
     // Fetched again after five to six minutes.
     world.pass(360_000);
     assert_eq!(world.is_valid(&memories[0], "a"), Ok(true));
-    assert_eq!(world.requests.get(), 2);
+    assert_eq!(world.machine.fetches.get(), 2);
 }
 
 #[test]
@@ -109,10 +108,10 @@ fn a_key_that_is_new_is_fetched_and_a_key_that_is_gone_is_refused() {
     world.publish(&["b"]);
     world.pass(MIN_REFETCH_MS + 200);
     let rotated = Machine::run(join_all((0..16).map(|_| world.verify(&memory, "b"))));
-    assert_eq!((rotated, world.requests.get()), (vec![Ok(true); 16], 2));
+    assert_eq!((rotated, world.machine.fetches.get()), (vec![Ok(true); 16], 2));
     assert_eq!(world.is_valid(&memory, "a"), Ok(false));
     assert_eq!(world.is_valid(&other, "b"), Ok(true), "the other instance reads the copy");
-    assert_eq!(world.requests.get(), 2);
+    assert_eq!(world.machine.fetches.get(), 2);
 }
 
 #[test]
@@ -162,7 +161,7 @@ fn tokens_of_unknown_keys_wait_for_an_issuer_that_is_away_in_one_instance_and_th
         assert!(waited.iter().filter(|(unknown, _)| unknown.contains(&true)).count() <= 1, "{waited:?}");
         world.pass(500);
     }
-    assert!((2..=4).contains(&world.requests.get()), "{} requests in 20 s", world.requests.get());
+    assert!((2..=4).contains(&world.machine.fetches.get()), "{} requests in 20 s", world.machine.fetches.get());
     assert_eq!(world.is_valid(&memories[1], "a"), Ok(true));
 }
 
@@ -176,7 +175,7 @@ fn invented_names_of_keys_cost_a_request_in_ten_seconds() {
         }
         world.pass(500);
     }
-    assert!((2..=3).contains(&world.requests.get()), "{} requests in 20 s", world.requests.get());
+    assert!((2..=3).contains(&world.machine.fetches.get()), "{} requests in 20 s", world.machine.fetches.get());
 }
 
 #[test]
@@ -223,7 +222,7 @@ fn without_keys_no_token_is_refused_and_the_issuer_is_asked_once_in_a_second() {
     let memories: Vec<RefCell<Memory>> = (0..4).map(|_| RefCell::default()).collect();
     let requests: Vec<_> = memories.iter().flat_map(|memory| (0..6).map(|_| world.verify(memory, "a"))).collect();
     assert!(Machine::run(join_all(requests)).into_iter().all(is_away));
-    assert_eq!(world.requests.get(), 1);
+    assert_eq!(world.machine.fetches.get(), 1);
     world.publish(&["a"]);
     world.pass(1_200);
     assert_eq!(world.is_valid(&memories[0], "a"), Ok(true));
@@ -238,7 +237,7 @@ fn a_copy_of_another_url_is_not_used() {
     *copy = String::from_utf8_lossy(copy).replace(URL, "https://evil.example/jwks").into_bytes();
     drop(copies);
     assert_eq!(world.is_valid(&RefCell::default(), "a"), Ok(true));
-    assert_eq!(world.requests.get(), 2);
+    assert_eq!(world.machine.fetches.get(), 2);
 }
 
 #[test]

@@ -19,6 +19,7 @@ pub struct Machine {
     pub reads: Cell<usize>,
     /// The owner of the lease, and until when.
     pub lease: RefCell<Option<(RedisArg, i64)>>,
+    /// How often the value was fetched.
     pub fetches: Cell<usize>,
 }
 
