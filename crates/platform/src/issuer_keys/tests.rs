@@ -1,7 +1,7 @@
 #[path = "../../../stores/src/shared_value/machine.rs"]
 mod machine;
 
-use std::{cell::Cell, task::Poll};
+use std::task::Poll;
 
 use futures::future::join_all;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
