@@ -117,5 +117,5 @@ fn every_exception_has_a_reason_beside_it() {
         assert!(pair[0].trim_start().starts_with('#'), "no reason above: {}", pair[1]);
         checked += 1;
     }
-    assert!(checked >= 4, "only {checked} exceptions were found");
+    assert!(checked >= 3, "only {checked} exceptions were found");
 }

@@ -1,13 +1,13 @@
 //! Verifies tokens with the key set that an identity provider publishes (RFC 7517).
 
 use jsonwebtoken::{
-    Algorithm, DecodingKey, Validation, decode_header, get_current_timestamp,
+    Algorithm, DecodingKey, decode_header, get_current_timestamp,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse},
 };
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Claims, LEEWAY_SECONDS, RawClaims, TokenError, decoding_key, validation, verify_with};
+use super::{Claims, LEEWAY_SECONDS, RawClaims, Rules, TokenError, decoding_key};
 
 /// Maximum number of keys of a set that are used.
 const MAX_SET_KEYS: usize = 64;
@@ -37,7 +37,7 @@ pub enum KeySetError {
 }
 
 /// Verifies tokens against a list of algorithms, one issuer and one audience.
-pub struct KeySetVerifier(Vec<(Algorithm, Validation)>);
+pub struct KeySetVerifier(Vec<Rules>);
 
 impl KeySetVerifier {
     /// Creates a verifier from the variables `jwt_algorithm`, `jwt_issuer` and `jwt_audience`. `algorithms` are one or
@@ -58,8 +58,7 @@ impl KeySetVerifier {
         if algorithms.is_empty() {
             return Err("the variable jwt_algorithm is empty".to_owned());
         }
-        let rules = algorithms.into_iter().map(|algorithm| (algorithm, validation(algorithm, issuer, audience)));
-        Ok(Self(rules.collect()))
+        Ok(Self(algorithms.into_iter().map(|algorithm| Rules::new(algorithm, issuer, audience)).collect()))
     }
 
     /// Returns the claims of a token that is valid now.
@@ -69,13 +68,12 @@ impl KeySetVerifier {
     pub fn verify(&self, token: &str, keys: &KeySet) -> Result<Claims, KeySetError> {
         let error = KeySetError::Token;
         let header = decode_header(token).map_err(|_| error(TokenError::Malformed))?;
-        let rules = self.0.iter().find(|(allowed, _)| *allowed == header.alg);
-        let (_, validation) = rules.ok_or(error(TokenError::Algorithm))?;
+        let rules = self.0.iter().find(|rules| rules.algorithm == header.alg).ok_or(error(TokenError::Algorithm))?;
         if header.kid.is_some() && keys.0.iter().all(|key| key.kid != header.kid) {
             let claims = RawClaims::of(token).ok_or(error(TokenError::Malformed))?;
             let (now, leeway) = (get_current_timestamp(), LEEWAY_SECONDS as f64);
             // A page that was left open sends an old token, whose key is no longer published.
-            if claims.get::<f64>("exp").ok_or(error(TokenError::Claim("exp")))? + leeway < now as f64 {
+            if claims.require::<f64>("exp").map_err(error)? + leeway < now as f64 {
                 return Err(error(TokenError::Expired));
             }
             // As an integer, a time before 1970 is 0.
@@ -89,7 +87,7 @@ impl KeySetVerifier {
         let candidates = of_algorithm().filter(|key| key.kid == header.kid || is_only_one).take(MAX_TRIES);
         let mut result = Err(TokenError::Forged);
         for candidate in candidates {
-            result = verify_with(token, &candidate.key, validation);
+            result = rules.verify(token, &candidate.key);
             if result != Err(TokenError::Forged) {
                 break;
             }
