@@ -90,7 +90,7 @@ async function attempt(client, activity, { sku, quantity, obtainTicket, dropTick
       return await client.placeOrder(activity, { sku, quantity, ticket: ticket.ticket, start_key: startKey }, { signal });
     } catch (error) {
       // Unless the server clearly refused, it may have made the order before the response was lost.
-      if (error instanceof Problem && (error.status < 500 || isPausedOrShed(error.code))) mark(wasUnanswered);
+      if (isRefusal(error)) mark(wasUnanswered);
       else unansweredAt = client.now();
       throw error;
     }
@@ -158,10 +158,10 @@ export async function findOrder(client, { order_no: orderNo, ticket }, { until =
     try {
       return await client.order(orderNo, { token: ticket, last, signal });
     } catch (error) {
-      const isNone = error.code === "not_found";
+      const isNone = error.code === "not_found" && error.isAnswer;
       if (isNone && last) return null;
       lastLooks += last ? 1 : 0;
-      if (!(isNone || isTransient(error)) || lastLooks >= MAX_LAST_LOOKS) throw error;
+      if (!(isNone || error.isAnswer === false || isTransient(error)) || lastLooks >= MAX_LAST_LOOKS) throw error;
       const pause = backoff(Math.min(looks, 2));
       const untilLast = Math.max(0, until - client.now()) + randomUpTo(500);
       const wait = Math.max(error.retryAfter ?? 0, last ? pause : Math.min(pause, untilLast));
@@ -177,6 +177,7 @@ function waitStep(gate) {
 }
 
 // Not "not_ready": it also means that a store did not respond in time, and the store may have made the order.
-const isPausedOrShed = (code) => ["paused", "overloaded"].includes(code);
+const isRefusal = (error) =>
+  error instanceof Problem && error.isAnswer && (error.status < 500 || ["paused", "overloaded"].includes(error.code));
 
 const isTicketRefused = (code) => ["ticket_conflict", "ticket_invalid"].includes(code);

@@ -4,15 +4,17 @@
 export class Problem extends Error {
   /**
    * @param {{ status: number, code: string, detail?: string, errors?: { detail: string, pointer?: string }[],
-   *   retryAfter?: number | null }} fields
+   *   retryAfter?: number | null, isAnswer?: boolean }} fields
    */
-  constructor({ status, code, detail = "", errors = [], retryAfter = null }) {
+  constructor({ status, code, detail = "", errors = [], retryAfter = null, isAnswer = true }) {
     super(detail || code);
     this.status = status;
     this.code = code;
     this.detail = detail;
     this.errors = errors;
     this.retryAfter = retryAfter;
+    /** Whether the response had a code of its own. Without one a proxy sent it: the app may have processed the request. */
+    this.isAnswer = isAnswer;
   }
 }
 

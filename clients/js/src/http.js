@@ -75,6 +75,7 @@ export function createCall({ baseUrl, fetch, now }) {
         detail: data?.detail ?? "",
         errors: data?.errors ?? [],
         retryAfter,
+        isAnswer: Boolean(data?.code),
       });
     }
     const { status } = response;

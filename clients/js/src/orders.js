@@ -35,20 +35,28 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
   let etag = null;
   let failures = 0;
   let stopped = false;
+  // After a Redis failover, Redis alone may not know an order that the ledger has: only the last look asks both.
+  let last = false;
   const poller = poll(async () => {
     try {
-      const answer = await client.readOrder(orderNo, { token: token?.(), etag });
+      const answer = await client.readOrder(orderNo, { token: token?.(), etag, last });
       if (stopped) return null;
-      failures = 0;
+      [failures, last] = [0, false];
       if (answer.status !== 304) ({ data: order, etag } = answer);
       onChange(order);
       if (FINAL_STATUSES.includes(order.status)) return null;
       return (answer.retryAfter ?? INTERVALS[order.status] ?? 15_000) + randomUpTo(200);
     } catch (error) {
       if (stopped) return null;
+      const isMissing = error.code === "not_found";
+      if (isMissing && !last) {
+        last = true;
+        return 0;
+      }
       onError(error);
       failures += 1;
-      return isTransient(error) ? Math.max(error.retryAfter ?? 0, backoff(failures)) : null;
+      // An order that was seen exists.
+      return isTransient(error) || (isMissing && order) ? Math.max(error.retryAfter ?? 0, backoff(failures)) : null;
     }
   }, { isPaused });
   const stop = () => {

@@ -208,6 +208,20 @@ test("an attempt after one that was aborted without an answer believes no refusa
   assert.deepEqual([outcome.kind, outcome.order], ["accepted", ORDER]);
 });
 
+test("a refusal or a 404 without a document of the app proves nothing", async (context) => {
+  // A proxy may send these after the app got the request.
+  for (const [silence, look, kind] of [
+    [() => new Response("", { status: 503 }), () => ORDER, "accepted"],
+    [() => new Response("", { status: 503 }), () => new Response("404 page not found", { status: 404 }), "unknown"],
+  ]) {
+    const { client } = open({
+      orders: (_, calls) => (calls === 0 ? silence() : problem(409, "sold_out")),
+      "demo.1": look,
+    });
+    assert.equal((await simulate(context, () => client.buy("demo", { sku: "a" }))).kind, kind);
+  }
+});
+
 test("a refused ticket whose every try was answered is not looked up", async () => {
   const { client, requests } = open({ orders: () => problem(409, "sold_out") });
   const saved = [];
@@ -315,6 +329,19 @@ test("an unchanged order is polled by its ETag until nothing happens to it", asy
   assert.deepEqual(seen, ["queued", "queued", "paid"]);
   assert.deepEqual(requests.map(({ headers }) => headers["if-none-match"]), [undefined, '"1"', '"1"']);
   assert.ok(requests.every(({ headers }) => headers.authorization === "Bearer t-1"));
+});
+
+test("an order that Redis alone does not know is asked for in the ledger before it is missing", async (context) => {
+  for (const isInLedger of [true, false]) {
+    const { client, requests } = open({
+      "demo.1": () => (isInLedger && requests.at(-1).search ? { ...ORDER, status: "paid" } : problem(404, "not_found")),
+    });
+    const outcome = await simulate(context, () => new Promise((resolve) => {
+      client.pollOrder("demo.1", { onChange: ({ status }) => resolve(status), onError: ({ code }) => resolve(code) });
+    }));
+    assert.equal(outcome, isInLedger ? "paid" : "not_found");
+    assert.deepEqual(lookups(requests).map(({ search }) => search), ["", "?last=true"]);
+  }
 });
 
 test("amounts have the decimals of their currency by ISO 4217, whatever the browser knows", () => {

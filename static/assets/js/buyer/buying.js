@@ -76,8 +76,9 @@ export async function findLostOrder() {
 async function follow(run, onRefusal) {
   const thisAttempt = (attempt = new AbortController());
   const hadOrdered = ownOrders.hasOrdered();
+  const id = String(Math.random());
   const onStep = (step) => {
-    if (step.step === "sending") ownOrders.noteOrder();
+    if (step.step === "sending" && !hadOrdered) ownOrders.noteOrder(id);
     if (attempt === thisAttempt) showProgress(step);
   };
   try {
@@ -87,7 +88,7 @@ async function follow(run, onRefusal) {
       session.markTicketUsed(state.id, outcome.order.order_no, outcome.ticket.ticket);
       ownOrders.add(outcome.order);
     }
-    if (outcome.kind === "refused" && !hadOrdered) ownOrders.forgetOrder();
+    if (outcome.kind === "refused" && !hadOrdered) ownOrders.forgetOrder(id);
     if (attempt !== thisAttempt) return;
     if (outcome.kind === "accepted") return openOrder(outcome.order);
     if (outcome.kind === "refused") onRefusal(outcome.error);
@@ -119,9 +120,9 @@ function showProgress({ step, error, until }) {
   else showNotice({ tone: "busy", text: t(`attempt.${step}`) });
 }
 
-/** Leaves for the order's page. Until then the buttons stay disabled: a click would make another order. */
+/** Leaves for the order's page. */
 function openOrder({ order_no: orderNo }) {
-  state.disabledUntil = Infinity;
+  disableButtons();
   const address = ownOrders.orderAddress(orderNo);
   showNotice({ tone: "good", text: t("attempt.accepted"), link: [address, t("order.title")] });
   location.assign(address);

@@ -16,8 +16,9 @@ let loading = null;
 let nextLoad = 0;
 
 export const hasOrdered = () => device.getItem(HAS_ORDERED) !== null;
-export const noteOrder = () => device.setItem(HAS_ORDERED, "");
-export const forgetOrder = () => device.removeItem(HAS_ORDERED);
+export const noteOrder = (attempt = "") => device.setItem(HAS_ORDERED, attempt);
+/** Undoes the note of an attempt that made no order, unless another tab has noted one since. */
+export const forgetOrder = (attempt) => device.getItem(HAS_ORDERED) === attempt && device.removeItem(HAS_ORDERED);
 
 /** Call once. Loads the orders now, and whenever they may have changed in another tab. */
 export function start() {
@@ -40,6 +41,7 @@ export function reset() {
 
 /** Adds an order that was just made. */
 export function add(order) {
+  noteOrder();
   state.orders = [order, ...(state.orders ?? [])];
   state.buysAnother = undefined;
 }

@@ -115,6 +115,8 @@ export async function askToSignIn() {
 }
 
 let openSignIn = null;
+// A sign-in that left the page never settles.
+addEventListener("pageshow", ({ persisted }) => persisted && (openSignIn = null));
 
 /**
  * Call on a click. Resolves to the token, or to null if the visitor closed the dialog; or leaves the page. Concurrent
