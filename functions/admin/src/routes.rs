@@ -4,7 +4,7 @@ use domain::{
     activity::ActivityState,
     http::{
         problem::{Code, Problem},
-        routes::Admin,
+        routes::{Admin, no_such_route},
     },
     ids::{ActivityId, SkuId},
     operators::{Operator, Role},
@@ -25,8 +25,7 @@ use crate::{
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let found = request.route();
     if !request.path().starts_with("/api/admin/") {
-        let (endpoint, params) = found?;
-        return handle(request, None, endpoint, params).await;
+        return Err(no_such_route().into());
     }
     // First, so that other callers do not learn which routes there are.
     let operator = match auth::operator(request).await {
@@ -42,7 +41,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let call = Call { request, operator: &operator, endpoint, subject: &subject };
     let result = if operator.may(role) {
         let before = changes::load_activity(endpoint, params[0]).await;
-        let result = handle(request, Some(&operator), endpoint, params).await;
+        let result = handle(request, &operator, endpoint, params).await;
         if !request.method.is_safe() {
             changes::record(&call, before, params[0], &result).await;
         }
@@ -64,10 +63,9 @@ fn required_role(request: &Request, endpoint: Admin) -> Role {
     }
 }
 
-/// `operator` is `None` for routes that need no operator.
 async fn handle(
     request: &Request,
-    operator: Option<&Operator>,
+    operator: &Operator,
     endpoint: Admin,
     [first, second]: [&str; 2],
 ) -> Result<Response, ApiError> {
@@ -75,9 +73,7 @@ async fn handle(
     match endpoint {
         Admin::ListActivities => activities::list(request).await,
         Admin::GetActivity => activities::get(request, &activity()?).await,
-        Admin::PutActivity => {
-            activities::put(request, first, operator.is_some_and(|operator| operator.may(Role::Money))).await
-        }
+        Admin::PutActivity => activities::put(request, first, operator.may(Role::Money)).await,
         Admin::DeleteActivity => activities::delete(&activity()?).await,
         Admin::Publish => activities::set_state(&activity()?, ActivityState::Published).await,
         Admin::Pause => activities::set_state(&activity()?, ActivityState::Paused).await,
@@ -94,7 +90,7 @@ async fn handle(
         Admin::Rebuild => stats::rebuild(request, &activity()?).await,
         Admin::ListDeadLetters => dead_letters::list(request).await,
         Admin::ReplayDeadLetter => dead_letters::requeue(first).await,
-        Admin::GetOrder => orders::get(request, operator.map_or("", |operator| &operator.name), first).await,
+        Admin::GetOrder => orders::get(request, &operator.name, first).await,
         Admin::ListCallbacks => callbacks::list(request).await,
         Admin::ReplayCallback => callbacks::resolve(first, "replay").await,
         Admin::RefundCallback => callbacks::resolve(first, "refund").await,
