@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::json;
 use support::TestApp;
 
 /// Any client can ask, where no proxy closes the route. Each check calls every store, and writes to key-value.

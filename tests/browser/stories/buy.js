@@ -166,9 +166,12 @@ test("the buyer's orders show an order that is still queued, with the item's nam
   const { id } = await publish();
   await page.goto(`/sale?activity=${id}`);
   await buyOnPage(page, unique("que"));
-  await page.route(/\/api\/orders\?/, async (route) => {
+  const asQueued = (order) => ({ ...order, status: "queued" });
+  await page.route(/\/api\/orders[?/]/, async (route) => {
     const response = await route.fetch();
-    await route.fulfill({ response, json: (await response.json()).map((order) => ({ ...order, status: "queued" })) });
+    if (response.status() === 304) return route.fulfill({ response });
+    const data = await response.json();
+    await route.fulfill({ response, json: Array.isArray(data) ? data.map(asQueued) : asQueued(data) });
   });
   await page.goto("/orders");
   await untilText(page, "order-link", "1 × The item");

@@ -10,7 +10,7 @@ use sale::ledger::activities;
 use stores::{
     Redis, Sql, StoreError,
     keys::Keys,
-    ports::{Dialect, RedisValue, SqlValue},
+    ports::{Dialect, SqlValue},
 };
 
 use crate::{

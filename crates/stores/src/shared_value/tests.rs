@@ -1,8 +1,6 @@
 #[path = "machine.rs"]
 mod machine;
 
-use std::cell::Cell;
-
 use futures::future::join_all;
 
 use self::machine::Machine;

@@ -53,7 +53,7 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
             .body(false, schemas.request::<Solution>())
             .returns(201, "The ticket.", schemas.response::<TicketDocument>())
             .refuses(&REFUSED_VISITOR)
-            .refuses(&[Code::HumanCheckRequired, Code::HumanCheckFailed]),
+            .refuses(&[Code::HumanCheckRequired, Code::HumanCheckFailed, Code::TooManyStrikes]),
         Operation::new(Reserve::Order, "reserve", "Reserve units")
             .tag("buying")
             .describe(

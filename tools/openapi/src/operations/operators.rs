@@ -93,7 +93,7 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
             .returns_with(204, "It is deleted.", &[], None)
             .refuses(&[Code::NotFound, Code::StateConflict]),
         transition(Admin::Publish, "adminPublish", "Publish an activity: gate and stock are loaded")
-            .refuses(&[Code::NotReady]),
+            .refuses(&[Code::InvalidRequest, Code::NotReady]),
         transition(Admin::Pause, "adminPause", "Pause an activity"),
         transition(Admin::Resume, "adminResume", "Resume a paused activity").refuses(&[Code::NotReady]),
         transition(Admin::Close, "adminClose", "Close an activity permanently"),
