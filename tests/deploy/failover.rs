@@ -40,7 +40,12 @@ async fn reads_and_reservations_whose_connection_dies_are_repeated_and_a_checkou
         let checkout = format!("/api/orders/pay.{number}/checkout");
         let response = nginx.http.post(&checkout, "ada", &json!({})).await;
         let [lost, received] = [&failing, &other].map(|app| app.requests_containing(&checkout).len());
-        assert_eq!((lost + received, response.status), (1, if lost == 1 { 503 } else { 200 }), "{response:?}");
+        assert_eq!(lost + received, 1, "{response:?}");
+        // The app got it, and may have done what it asks for: that is not "overloaded", which says that it did nothing.
+        match lost {
+            1 => response.is_problem(503, "not_ready"),
+            _ => response.is(200),
+        };
     }
     let most = 1 + start.elapsed().as_secs() / 2;
     for lane in ["/read.", "/reserve-", "/pay."] {
