@@ -87,5 +87,5 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservat
     for buyer in &refused {
         app.reserve(&activity, buyer, "a", 1).await.is(202);
     }
-    assert_eq!(app.settle_and_count(&activity).await, [6, 4, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [6, 4, 0]);
 }

@@ -268,7 +268,7 @@ async fn run_round(seed: u64, durability: Durability, recovery: Recovery, start:
         post_admin("resume").await.is(200);
     }
 
-    let [left, held, sold] = app.settle_and_count(&activity).await;
+    let [left, held, sold] = app.finish_and_count(&activity).await;
     assert!(left >= 0 && left + held + sold == UNITS);
     let mut lost = 0;
     for (acknowledged, buyer) in acknowledged.iter().zip(&buyers) {
@@ -309,7 +309,7 @@ async fn run_round(seed: u64, durability: Durability, recovery: Recovery, start:
     let accepted = acknowledged.iter().filter(|acknowledged| acknowledged.lock().unwrap().accepted.is_some()).count();
     println!("seed {seed}: {accepted} accepted, {lost} lost, Redis died {} times", redis_kills.len());
     assert!(accepted > lost, "seed {seed}: all {accepted} accepted orders were lost");
-    assert_eq!(app.settle_and_count(&activity).await, [left, held, sold], "seed {seed}: the retries changed the stock");
+    assert_eq!(app.finish_and_count(&activity).await, [left, held, sold], "seed {seed}: the retries changed the stock");
 }
 
 /// Returns the seed in `STAMPEDE_SEED`, or one for each of `rounds` from the current time.

@@ -87,7 +87,7 @@ pub async fn assert_audit_reports_differences(app: &TestApp, activity: &TestActi
 pub async fn assert_sweeps_restore(app: &TestApp, activity: &TestActivity) {
     eventually("sweeps to bring Redis back", async || {
         let swept = app.http.post("/api/tasks/sweep", app.variables.get("cron_token"), &Value::Null).await;
-        let unconfirmed = app.count_orders(&activity.id, "unsettled_since > 0").await;
+        let unconfirmed = app.count_orders(&activity.id, "unsynced_since > 0").await;
         let (redis, ledger) = (load_redis_orders(app, activity).await, load_ledger_orders(app, activity).await);
         let queued = redis.values().filter(|(status, _)| status == "queued").count();
         let different = differences(&redis, &ledger);

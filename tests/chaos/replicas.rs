@@ -42,7 +42,7 @@ async fn assert_sells_every_unit_once(app_processes: usize) {
     });
     let (order_nos, ()) = futures::join!(join_all(purchases), restarts);
 
-    assert_eq!(app.settle_and_count(&activity).await, [0, UNITS, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [0, UNITS, 0]);
     assert_eq!(order_nos.iter().flatten().count(), usize::try_from(UNITS).expect("a number"));
     for (buyer, order_no) in buyers.iter().zip(&order_nos) {
         if let Some(order_no) = order_no {

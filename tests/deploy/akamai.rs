@@ -60,7 +60,7 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
     app.wait_for_status(order_no, &buyer.ticket, "pending_payment").await;
     app.cancel(order_no, &buyer.jwt).await.is(200);
     sweeper.abort();
-    assert_eq!(app.settle_and_count(&activity).await, [1, 0, 9]);
+    assert_eq!(app.finish_and_count(&activity).await, [1, 0, 9]);
     assert_eq!(app.count_orders_with_status(&activity, "paid").await, 9);
     let calls = calls.expect("a service").try_iter().filter(|call| call["type"] == "session.open").count();
     assert_eq!(calls, 9);

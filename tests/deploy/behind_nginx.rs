@@ -46,7 +46,7 @@ async fn an_order_is_paid_behind_nginx_and_a_forged_address_changes_no_limit() {
     let order_no = app.place_order(&activity, &buyer).await;
     app.pay_by_callback(&order_no, &buyer.jwt).await;
     app.wait_for_status(&order_no, &buyer.ticket, "paid").await;
-    assert_eq!(app.settle_and_count(&activity).await, [4, 0, 1]);
+    assert_eq!(app.finish_and_count(&activity).await, [4, 0, 1]);
     let mut large = TestApp::callback_body("payment.succeeded", "unknown", "s");
     large["data"]["metadata"] = json!("x".repeat(60_000));
     app.send_callback("large", &large).await.is(204);

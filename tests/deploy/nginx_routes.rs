@@ -1,7 +1,7 @@
 //! Routes in nginx: which are closed to other addresses and hosts, by any name, and the address that the app receives
 //! (B4, G9).
 
-use dev::nginx::DESK_HOST;
+use dev::nginx::OPERATOR_HOST;
 use reqwest::Method;
 #[cfg(target_os = "linux")]
 use support::{HttpClient, client_builder};
@@ -135,7 +135,7 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
         [(&of_operators[..], 404, 200), (&of_buyers, 200, 404), (&of_both, 200, 200)]
     {
         for path in paths {
-            let found = [status("sale.example", path).await, status(DESK_HOST, path).await];
+            let found = [status("sale.example", path).await, status(OPERATOR_HOST, path).await];
             assert_eq!(found, [at_the_sale, at_the_desk], "{path}");
         }
     }
@@ -154,5 +154,8 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
         assert_eq!(status("", path).await, 400, "{path}");
     }
     assert_eq!(app.requests_containing("/").len(), seen, "{:#?}", app.requests_containing("/"));
-    assert_eq!([status("DESK.sale.example", "/sale").await, status("desk.sale.example.", "/sale").await], [404, 404]);
+    assert_eq!(
+        [status("DESK.sale.example", "/sale").await, status("operators.sale.example.", "/sale").await],
+        [404, 404]
+    );
 }

@@ -81,7 +81,7 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
     .await;
     app.request_ticket(&id, &jwt).await.is_problem(410, "ended");
     let activity = support::TestActivity { id, start_key };
-    assert_eq!(app.settle_and_count(&activity).await, [3, 0, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [3, 0, 0]);
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn restocking_an_open_activity_sells_the_new_units() {
     })
     .await;
     app.reserve(&activity, &buyers[2], "a", 1).await.is_problem(409, "sold_out");
-    assert_eq!(app.settle_and_count(&activity).await, [0, 2, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [0, 2, 0]);
 }
 
 #[tokio::test]
@@ -205,7 +205,7 @@ async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_created
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_is_replayed_once() {
+async fn a_dead_letter_is_reapplied_once() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;
     // A message of epoch 0, which never exists: it becomes a dead letter.

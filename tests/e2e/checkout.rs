@@ -1,4 +1,4 @@
-//! Checkout, overpayments, and callbacks held for the operator (E1, E2, I6).
+//! Checkout, overpayments, and callbacks parked for the operator (E1, E2, I6).
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ async fn create_pending_order(app: &TestApp) -> (TestActivity, Buyer, String) {
 }
 
 /// Returns the callbacks of an order that wait for an operator.
-async fn held_callbacks(app: &TestApp, order_no: &str) -> Vec<Value> {
+async fn parked_callbacks(app: &TestApp, order_no: &str) -> Vec<Value> {
     let all = app.call_admin(Method::GET, "/callbacks", &Value::Null).await.is(200).json();
     let all = all.as_array().expect("a list").clone();
     all.into_iter().filter(|callback| callback["order_no"] == order_no).collect()
@@ -55,7 +55,7 @@ async fn a_second_cancel_changes_nothing() {
     for _ in 0..2 {
         assert_eq!(app.cancel(&order_no, &buyer.jwt).await.is(200).text("status"), "cancelled");
     }
-    assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [10, 0, 0]);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn a_second_payment_is_refunded() {
     .await;
     assert_eq!((&refund["book"], &refund["amount"]), (&json!("overpayments"), &json!(1000)));
     app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
-    assert_eq!(app.settle_and_count(&activity).await, [9, 0, 1]);
+    assert_eq!(app.finish_and_count(&activity).await, [9, 0, 1]);
 }
 
 #[tokio::test]
@@ -106,17 +106,17 @@ async fn a_held_callback_is_refunded_or_dismissed_once() {
         body["data"]["payment"] = json!(format!("pay_{event}_{order_no}"));
         app.send_callback(&format!("evt-{event}-{order_no}"), &body).await.is(204);
     }
-    assert_eq!(held_callbacks(&app, &order_no).await.len(), 2);
+    assert_eq!(parked_callbacks(&app, &order_no).await.len(), 2);
     let resolve = async |event: &str, action: &str| {
         app.call_admin(Method::POST, &format!("/callbacks/evt-{event}-{order_no}/{action}"), &Value::Null).await
     };
-    assert_eq!(resolve("a", "replay").await.is(200).text("outcome"), "held");
+    assert_eq!(resolve("a", "replay").await.is(200).text("outcome"), "parked");
     resolve("a", "refund").await.is(200);
     resolve("b", "dismiss").await.is(200);
     for event in ["a", "b", "c"] {
         resolve(event, "dismiss").await.is_problem(404, "not_found");
     }
-    assert!(held_callbacks(&app, &order_no).await.is_empty());
+    assert!(parked_callbacks(&app, &order_no).await.is_empty());
     eventually("no refund to be open", async || {
         app.sweep().await;
         let open = app.call_admin(Method::GET, "/refunds", &Value::Null).await.is(200).json();
@@ -134,7 +134,7 @@ async fn a_payment_for_an_unknown_order_is_held_without_a_server_error() {
     let order_no = format!("nowhere.{}", ulid::Ulid::from_parts(1, random_part));
     let body = TestApp::callback_body("payment.succeeded", &order_no, "s");
     app.send_callback(&format!("evt-{order_no}"), &body).await.is(204);
-    let callbacks = held_callbacks(&app, &order_no).await;
+    let callbacks = parked_callbacks(&app, &order_no).await;
     assert_eq!((callbacks.len(), &callbacks[0]["outcome"]), (1, &json!("unknown_order")));
 }
 

@@ -111,7 +111,7 @@ async fn a_changed_ticket_or_one_for_another_activity_reserves_nothing() {
     for ticket in invalid_tickets {
         app.reserve(&activity, &with_ticket(&ticket), "a", 1).await.is_problem(401, "ticket_invalid");
     }
-    assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [10, 0, 0]);
     app.reserve(&activity, &buyer, "a", 1).await.is(202);
 }
 

@@ -1,4 +1,4 @@
-//! Sign-in tokens that are verified with the keys that the identity provider publishes (B1).
+//! Sign-in tokens that are verified with the keys that the issuer publishes (B1).
 
 use futures::future::join_all;
 use jsonwebtoken::Algorithm;

@@ -100,7 +100,7 @@ async fn a_failover_to_a_synchronous_standby_loses_no_order_and_no_payment() {
     })
     .await;
     let group = GROUP as i64;
-    assert_eq!(sale.app.settle_and_count(&sale.activity).await, [UNITS - 3 * group, group, 2 * group]);
+    assert_eq!(sale.app.finish_and_count(&sale.activity).await, [UNITS - 3 * group, group, 2 * group]);
     assert_eq!((sale.count("paid").await, sale.count("pending_payment").await), (2 * group, group));
 }
 
@@ -110,7 +110,7 @@ async fn a_failover_to_a_standby_that_lags_is_made_good_by_a_rebuild() {
     for (buyer, order_no) in sale.place_orders(0).await {
         sale.app.pay_by_callback(&order_no, &buyer.jwt).await;
     }
-    sale.app.settle_and_count(&sale.activity).await;
+    sale.app.finish_and_count(&sale.activity).await;
     // From here on the standby receives nothing.
     let standby = connect(&sale.standby).await;
     eventually("the standby to have the orders", async || {
@@ -145,6 +145,6 @@ async fn a_failover_to_a_standby_that_lags_is_made_good_by_a_rebuild() {
         .await;
     }
     let group = GROUP as i64;
-    assert_eq!(sale.app.settle_and_count(&sale.activity).await, [UNITS - 3 * group, group, 2 * group]);
+    assert_eq!(sale.app.finish_and_count(&sale.activity).await, [UNITS - 3 * group, group, 2 * group]);
     assert_eq!((sale.count("paid").await, sale.count("pending_payment").await), (2 * group, group));
 }

@@ -86,7 +86,7 @@ async fn a_repeated_callback_changes_nothing() {
     let failed = TestApp::callback_body("payment.failed", &order_no, "s");
     app.send_callback("evt-late-failure", &failed).await.is(204);
     assert_eq!(app.wait_for_status(&order_no, &buyer.jwt, "paid").await["paid_at"], paid["paid_at"]);
-    assert_eq!(app.settle_and_count(&activity).await, [9, 0, 1]);
+    assert_eq!(app.finish_and_count(&activity).await, [9, 0, 1]);
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn only_the_buyer_of_a_paid_order_can_request_its_refund() {
     let refunding = app.refund(&order_no, &buyer.jwt).await.is(202);
     assert_eq!(refunding.text("status"), "refunding");
     app.sweep_until_refunded(&order_no, &buyer.jwt).await;
-    assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [10, 0, 0]);
 }
 
 #[tokio::test]
@@ -185,7 +185,7 @@ async fn a_refunded_unit_is_not_restocked_if_the_activity_says_so() {
     app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
     app.refund(&order_no, &buyer.jwt).await.is(202);
     app.sweep_until_refunded(&order_no, &buyer.jwt).await;
-    assert_eq!(app.settle_and_count(&activity).await, [9, 0, 1]);
+    assert_eq!(app.finish_and_count(&activity).await, [9, 0, 1]);
 }
 
 #[tokio::test]

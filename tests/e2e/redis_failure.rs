@@ -119,7 +119,7 @@ async fn assert_recovered(app: &TestApp, fixture: &Fixture, expected: [i64; 3]) 
         if response.status == 202 { Ok(response.text("order_no")) } else { Err(response.body) }
     })
     .await;
-    assert_eq!(app.settle_and_count(&fixture.activity).await, expected);
+    assert_eq!(app.finish_and_count(&fixture.activity).await, expected);
     app.wait_for_status(&order_no, &fixture.second_buyer.ticket, "pending_payment").await;
     let before = app.get_order(&fixture.order_no, &fixture.first_buyer.ticket).await.is(200);
     assert_eq!(before.text("status"), "pending_payment", "{before:?}");

@@ -15,7 +15,7 @@ async fn the_last_unit_is_sold_once_to_a_thousand_buyers() {
     for response in refused {
         response.is_problem(409, "sold_out");
     }
-    assert_eq!(app.settle_and_count(&activity).await, [0, 1, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [0, 1, 0]);
     assert_eq!(app.count_orders(&activity.id, "1 = 1").await, 1);
 }
 
@@ -74,7 +74,7 @@ async fn every_sold_out_names_the_order_of_its_ticket() {
         let status = if first[index].status == 202 { 200 } else { 404 };
         app.get_order(&order_no, &buyer.ticket).await.is(status);
     }
-    assert_eq!(app.settle_and_count(&activity).await, [0, 200, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [0, 200, 0]);
 }
 
 #[tokio::test]

@@ -80,7 +80,7 @@ async fn an_app_that_may_be_called_from_what_is_no_origin_serves_no_buyer() {
     }
 }
 
-/// Anybody on the way to the identity provider could publish a key and sign in as any user.
+/// Anybody on the way to the issuer could publish a key and sign in as any user.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_that_would_fetch_sign_in_keys_over_plain_http_serves_no_buyer() {
     assert_refused("jwt_jwks_url", "a plain http", |variables| {

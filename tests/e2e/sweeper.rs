@@ -26,7 +26,7 @@ async fn an_unpaid_order_is_shown_as_expired_before_any_sweep() {
     let order_no = app.reserve(&activity, &buyer, "a", 1).await.is(202).text("order_no");
     app.wait_for_status(&order_no, &buyer.ticket, "expired").await;
     app.checkout(&order_no, &buyer.jwt).await.is_problem(409, "state_conflict");
-    assert_eq!(app.settle_and_count(&activity).await, [10, 0, 0]);
+    assert_eq!(app.finish_and_count(&activity).await, [10, 0, 0]);
     app.wait_for_status(&order_no, &buyer.ticket, "expired").await;
 }
 

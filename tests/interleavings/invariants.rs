@@ -198,7 +198,7 @@ async fn check_accepted(fixture: &PortsFixture, n: u64) -> Result<(), String> {
     }
 }
 
-/// A confirmed payment pays its order, is refunded, or is held for an operator.
+/// A confirmed payment pays its order, is refunded, or is parked for an operator.
 async fn check_payment(fixture: &PortsFixture, order_no: &OrderNo, payment: &str) -> Result<(), String> {
     let statement = "SELECT 1 FROM orders WHERE order_no = ?1 AND payment = ?2 \
          AND status IN ('paid', 'refunding', 'refunded') \

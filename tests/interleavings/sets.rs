@@ -18,7 +18,7 @@ use crate::{
     },
     workflow::{
         Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund,
-        Replay, Reserve, Restock, SHORT, Settle, Sweep, Workflow, Write,
+        Replay, Reserve, Restock, SHORT, Sweep, Sync, Workflow, Write,
     },
 };
 
@@ -87,7 +87,7 @@ fn every_interleaving_of_two_workflows_on_a_paid_order_keeps_the_invariants() {
     explore_all("sqlite", Start::Paid, &pairs_of(&SHORT), ONE_FAULT);
 }
 
-/// In one sweep: writing, settling, closing a session, expiring, applying a callback, sending a refund, erasing.
+/// In one sweep: writing, syncing, closing a session, expiring, applying a callback, sending a refund, erasing.
 #[test]
 fn a_sweep_that_dies_at_any_call_is_completed_by_the_next_sweeps() {
     explore_all("sqlite", Start::Backlog, &[vec![LateSweep]], ONE_FAULT);
@@ -109,7 +109,7 @@ fn a_dead_letter_that_is_requeued_while_its_order_fails_is_written_or_waits_agai
 
 #[test]
 fn every_interleaving_of_two_workflows_on_postgresql_keeps_the_invariants() {
-    let workflows = [Reserve, Write, Pay, PayTwice, Cancel, Expire, Refund, Restock, Settle];
+    let workflows = [Reserve, Write, Pay, PayTwice, Cancel, Expire, Refund, Restock, Sync];
     explore_all("postgres", Start::Pending, &pairs_of(&workflows), Faults::default());
 }
 
@@ -134,7 +134,7 @@ fn sweeps_repeat_what_a_redis_that_lost_its_last_second_forgot() {
 /// Each long workflow with each short one on the order. An operator's change beside a rebuild has too many states: these
 /// run in random orders.
 fn long_pairs() -> Vec<Vec<Workflow>> {
-    let others = [Reserve, Write, Pay, PayTwice, Checkout, Cancel, Expire, Refund, Settle];
+    let others = [Reserve, Write, Pay, PayTwice, Checkout, Cancel, Expire, Refund, Sync];
     let pairs = LONG.iter().flat_map(|long| others.iter().map(|other| vec![*long, *other]));
     pairs.chain([Restock, Lower, Pause, Sweep, Audit].map(|other| vec![Sweep, other])).collect()
 }

@@ -8,9 +8,9 @@ use domain::{
 use operations::{
     commands::{activities::OperationOutcome, audit::audit},
     upkeep::{
+        passes,
         rebuild::RebuildOutcome,
         sweep::{Retention, SweepOutcome, Sweeper},
-        turns,
     },
 };
 use orders::{
@@ -39,8 +39,8 @@ use crate::{
 
 pub type PortsFixture = Fixture<Ports, Ports>;
 
-/// When the sweeper settles what is unsettled in the start: later than the grace period of a request.
-const SETTLE_AT: Millis = Millis(NOW.0 + 10_000);
+/// When the sweeper syncs what is unsynced in the start: later than the grace period of a request.
+const SYNC_AT: Millis = Millis(NOW.0 + 10_000);
 
 /// When unpaid orders are due, also extended ones.
 pub const DUE: Millis = Millis(NOW.0 + 400_000);
@@ -66,7 +66,7 @@ pub enum Workflow {
     Restock,
     Lower,
     Pause,
-    Settle,
+    Sync,
     /// An operator requeues the dead letter of order 3.
     Replay,
     Rebuild,
@@ -74,18 +74,18 @@ pub enum Workflow {
     /// A sweep after order 1 is due.
     LateSweep,
     Audit,
-    /// A defect: cancels order 1, and marks it settled without a call to Redis.
+    /// A defect: cancels order 1, and marks it synced without a call to Redis.
     CancelUnheard,
 }
 
 pub use Workflow::{
     Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund, Replay,
-    Reserve, ReserveAgain, Restock, Settle, Sweep, Write,
+    Reserve, ReserveAgain, Restock, Sweep, Sync, Write,
 };
 
 /// Workflows of a few calls: every interleaving of each two runs.
 pub const SHORT: [Workflow; 13] =
-    [Reserve, ReserveAgain, Write, Pay, PayTwice, Checkout, Cancel, Expire, Refund, Restock, Lower, Pause, Settle];
+    [Reserve, ReserveAgain, Write, Pay, PayTwice, Checkout, Cancel, Expire, Refund, Restock, Lower, Pause, Sync];
 
 /// Workflows of many calls.
 pub const LONG: [Workflow; 3] = [Rebuild, Sweep, Audit];
@@ -116,7 +116,7 @@ impl Workflow {
             Cancel => matches!(fixture.cancel(&order_no).await?, CommandOutcome::Done(_)),
             Expire => {
                 close_due(&fixture.redis, &fixture.sql, &fixture.redis, DUE, 16).await?;
-                turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, DUE, None).await.map(|_| true)?
+                passes::expire(&fixture.redis, &fixture.sql, &fixture.activity, DUE, None).await.map(|_| true)?
             }
             Refund => {
                 let requested = matches!(fixture.request_refund(&order_no).await?, CommandOutcome::Done(_));
@@ -132,17 +132,17 @@ impl Workflow {
                 let outcome = fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await?;
                 matches!(outcome, OperationOutcome::Done(_))
             }
-            Settle => turns::settle(&fixture.redis, &fixture.sql, &fixture.activity, SETTLE_AT).await.map(|_| true)?,
+            Sync => passes::sync(&fixture.redis, &fixture.sql, &fixture.activity, SYNC_AT).await.map(|_| true)?,
             Replay => {
                 let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(3)).await?;
                 requeued == RequeueOutcome::Queued
             }
             Rebuild => rebuild_and_resume(&fixture).await?,
-            Sweep => sweep_all(&fixture, SETTLE_AT).await.map(|_| true)?,
+            Sweep => sweep_all(&fixture, SYNC_AT).await.map(|_| true)?,
             LateSweep => sweep_all(&fixture, DUE).await.map(|_| true)?,
             CancelUnheard => {
                 order_changes::cancel(&fixture.sql, &order_no, NOW).await?;
-                fixture.sql.run("UPDATE orders SET unsettled_since = 0", vec![]).await.map(|_| true)?
+                fixture.sql.run("UPDATE orders SET unsynced_since = 0", vec![]).await.map(|_| true)?
             }
             Audit => audit(&fixture.redis, &fixture.sql, &fixture.activity, fixture.per_user).await.map(|_| true)?,
         };
@@ -204,11 +204,11 @@ pub async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, Stor
     }
     // What changed just now is looked at again, too.
     let listed = std::slice::from_ref(activity);
-    let left = turns::count_remaining(redis, sql, listed, now.plus(SWEEP_INTERVAL), &mut report).await?;
+    let left = passes::count_remaining(redis, sql, listed, now.plus(SWEEP_INTERVAL), &mut report).await?;
     if !report.stuck.is_empty() {
         return Err(StoreError::Malformed(format!("{:?} {:?}", notices.borrow(), report.notices)));
     }
-    Ok(left.queued + left.unsettled + left.callbacks + left.refunds == 0 && report.warmed_up == 0)
+    Ok(left.queued + left.unsynced + left.callbacks + left.refunds == 0 && report.warmed_up == 0)
 }
 
 /// Sweeps, from `now` on, until nothing is left to do, and returns when that was.

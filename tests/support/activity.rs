@@ -192,7 +192,7 @@ impl TestApp {
     ///
     /// Of SKU `a`, also compares the audit's figures with the stock in Redis and the live units in the ledger. Returns
     /// left, held and sold of that SKU.
-    pub async fn settle_and_count(&self, activity: &TestActivity) -> [i64; 3] {
+    pub async fn finish_and_count(&self, activity: &TestActivity) -> [i64; 3] {
         let audit = eventually("Redis and the ledger to agree", async || {
             // Both routes return 503 while a store is busy: retry.
             let swept = self.http.post("/api/tasks/sweep", self.variables.get("cron_token"), &Value::Null).await;
@@ -209,8 +209,8 @@ impl TestApp {
             }
             swept.is(200);
             let audit = audit.is(200).json();
-            let settled = audit["queue"] == 0 && audit["drift"] == 0 && due == 0;
-            if settled { Ok(audit) } else { Err(format!("{due} due; {audit}")) }
+            let synced = audit["queue"] == 0 && audit["drift"] == 0 && due == 0;
+            if synced { Ok(audit) } else { Err(format!("{due} due; {audit}")) }
         })
         .await;
         assert_eq!(audit["ok"], true, "{audit}");

@@ -91,7 +91,7 @@ export const untilPhase = (id, { phases }) =>
     return { done: phases.includes(document?.phase), value: document };
   });
 
-/** Signs a buyer in without a browser, as an identity provider with the app's key would. */
+/** Signs a buyer in without a browser, as an issuer with the app's key would. */
 export async function signIn(user = unique("buyer")) {
   const claims = {
     sub: user,

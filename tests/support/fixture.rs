@@ -31,8 +31,8 @@ use operations::{
     },
     upkeep::{
         budget::Budget,
+        passes,
         rebuild::{Rebuild, RebuildOutcome},
-        turns,
     },
 };
 use orders::{ledger::order_rows, message_batch, order_writer};
@@ -389,7 +389,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         callbacks::apply(&self.redis, &self.sql, &callback, NOW).await
     }
 
-    /// Records the callback that one unit's price was paid, without applying it: as if an operator had a held callback
+    /// Records the callback that one unit's price was paid, without applying it: as if an operator had a parked callback
     /// applied again, and the app died.
     pub async fn record_payment(&self, order_no: &OrderNo, received_at: Millis) {
         let callback = ProviderCallback {
@@ -407,16 +407,16 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Expires one batch of due orders, one hour after [`NOW`]. Returns how many.
     pub async fn expire_orders(&self) -> Result<usize, StoreError> {
-        turns::expire(&self.redis, &self.sql, &self.activity, NOW.plus(3_600_000), None).await
+        passes::expire(&self.redis, &self.sql, &self.activity, NOW.plus(3_600_000), None).await
     }
 
-    /// Writes, settles and applies what a crash left behind, two hours after [`NOW`], until nothing is left.
+    /// Writes, syncs and applies what a crash left behind, two hours after [`NOW`], until nothing is left.
     pub async fn recover(&self) {
         let later = NOW.plus(7_200_000);
         for _ in 0..20 {
             let reclaimed = self.write_reclaimed().await.unwrap();
             let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
-            let (examined, _) = turns::settle(&self.redis, &self.sql, &self.activity, later).await.unwrap();
+            let (examined, _) = passes::sync(&self.redis, &self.sql, &self.activity, later).await.unwrap();
             let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &BTreeSet::new()).await.unwrap();
             assert_eq!(pending.failures, [], "a store failed on the recovery");
             if reclaimed.messages + new.messages + examined + pending.visited == 0 {

@@ -1,4 +1,4 @@
-//! Sign-in tokens: as the identity provider issues them, and forged ones.
+//! Sign-in tokens: as the issuer issues them, and forged ones.
 
 use dev::variables::Variables;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};

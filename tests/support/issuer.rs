@@ -1,4 +1,4 @@
-//! An identity provider that publishes its keys.
+//! An issuer that publishes its keys.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

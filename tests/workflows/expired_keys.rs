@@ -1,7 +1,7 @@
 //! Tests that an activity leaves nothing in Redis after its keys expired.
 
 use domain::{activity::ActivityState, time::Millis};
-use operations::upkeep::{gates, report::Report, turns};
+use operations::upkeep::{gates, passes, report::Report};
 use orders::order_writer::{self, DrainBudget};
 use sale::ledger::activities;
 use stores::{
@@ -34,7 +34,7 @@ async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
         let fixture = new_fixture(ledger, 2, 1).await;
         delete_redis_keys(&fixture).await;
         let mut report = Report::default();
-        turns::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
+        passes::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
         order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, DrainBudget::DOORBELL, async || ())
             .await
             .unwrap();

@@ -16,7 +16,7 @@ use operations::commands::{
 use orders::{
     ledger::order_rows,
     order_list::{self, Page},
-    settle::{OrderState, SettleOutcome, Transition, apply_transitions},
+    sync::{OrderState, SyncOutcome, Transition, apply_transitions},
 };
 use sale::{ledger::activities, reserve::ReserveOutcome};
 use stores::{Redis, Sql, StoreError, keys::Keys, ledger::schema, ports::SqlValue};
@@ -97,7 +97,7 @@ async fn an_order_that_another_writer_wrote_cannot_be_marked_failed() {
         let late = Transition { order_no: order_no.clone(), state: failed, stream_id: String::new() };
         assert_eq!(
             apply_transitions(&fixture.redis, &fixture.activity, &[late]).await.unwrap(),
-            [SettleOutcome::Stale],
+            [SyncOutcome::Stale],
             "{ledger}"
         );
         assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");

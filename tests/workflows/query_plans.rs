@@ -14,10 +14,10 @@ use operations::{
     ledger::backlog,
     upkeep::{
         erasure::erase_old,
+        passes,
         rebuild::RebuildOutcome,
         report::Report,
         sweep::{Retention, SweepOutcome, Sweeper},
-        turns,
     },
 };
 use orders::{
@@ -26,7 +26,7 @@ use orders::{
     ledger::{events, order_rows},
 };
 use payments::{
-    callbacks::held,
+    callbacks::parked,
     ledger::{callback_rows, refunds, unprocessed},
 };
 use sale::ledger::activities;
@@ -66,9 +66,9 @@ const GROWING: [&str; 10] = [
 /// Indexes of rows that wait for something, of which there are few.
 const SMALL_INDEXES: [&str; 10] = [
     "orders_due",
-    "orders_unsettled",
+    "orders_unsynced",
     "callbacks_open",
-    "callbacks_held",
+    "callbacks_parked",
     "refunds_open",
     "overpayments_open",
     "sessions_open",
@@ -161,9 +161,9 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     assert_eq!(activities::list_published(sql, NOW).await.unwrap().activities.len(), 11);
     fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
     fixture.apply_callback("payment.succeeded", &cancelled, "wrong", 1).await.unwrap();
-    held::refund(&fixture.redis, sql, &format!("wrong-{cancelled}"), NOW).await.unwrap();
-    callback_rows::list_held(sql, "", 200).await.unwrap();
-    callback_rows::list_held(sql, "e", 200).await.unwrap();
+    parked::refund(&fixture.redis, sql, &format!("wrong-{cancelled}"), NOW).await.unwrap();
+    callback_rows::list_parked(sql, "", 200).await.unwrap();
+    callback_rows::list_parked(sql, "e", 200).await.unwrap();
     callback_rows::list_for_order(sql, &order_no).await.unwrap();
     let names_no_order = callback_rows::Callback {
         id: format!("r-{order_no}"),
@@ -300,19 +300,18 @@ async fn no_statement_reads_all_orders() {
 }
 
 #[tokio::test]
-async fn a_sweep_reads_no_settled_orders_although_the_statistics_are_from_a_rush() {
+async fn a_sweep_reads_no_synced_orders_although_the_statistics_are_from_a_rush() {
     let fixture = new_fixture("postgres", 3, 3).await;
     insert_other_orders(&fixture).await;
     let Fixture { redis, sql, activity, .. } = &fixture;
-    // In a rush PostgreSQL sees orders none of which is settled, and may not look again for minutes.
-    for statement in
-        ["UPDATE orders SET unsettled_since = 1", "ANALYZE orders", "UPDATE orders SET unsettled_since = 0"]
+    // In a rush PostgreSQL sees orders none of which is synced, and may not look again for minutes.
+    for statement in ["UPDATE orders SET unsynced_since = 1", "ANALYZE orders", "UPDATE orders SET unsynced_since = 0"]
     {
         sql.run(statement, Vec::new()).await.unwrap();
     }
     let recording = Recording::new(sql);
     activities::list_with_due_orders(&recording, NOW, NOW).await.unwrap();
-    turns::count_remaining(redis, &recording, std::slice::from_ref(activity), NOW, &mut Report::default())
+    passes::count_remaining(redis, &recording, std::slice::from_ref(activity), NOW, &mut Report::default())
         .await
         .unwrap();
     for (statement, params) in recording.statements.take() {

@@ -48,7 +48,7 @@ pub enum HumanCheck {
     Pow,
     /// A picture puzzle.
     Captcha,
-    /// A check of the provider that the `siteverify_…` variables name, such as Turnstile or hCaptcha.
+    /// A check of the service that the `siteverify_…` variables name, such as Turnstile or hCaptcha.
     Hosted,
     /// A proof of work, only for visitors whose suspicion score reaches the threshold.
     Suspicious,

@@ -57,15 +57,15 @@ pub enum CheckError {
     Unsolved(CheckRecord),
 }
 
-/// Cost factor of a proof of work: `floor` while there are fewer visitors than twice the units, up to
+/// Cost factor of a proof of work: `least` while there are fewer visitors than twice the units, up to
 /// [`MAX_DIFFICULTY`]. `visitors` is the number of users who asked for a challenge or a ticket. The operator sets the
-/// floor, because robots come first, when demand is still low.
+/// least, because robots come first, when demand is still low.
 ///
-/// Negative `units` mean unlimited stock: the factor is the floor.
+/// Negative `units` mean unlimited stock: the factor is the least.
 #[must_use]
-pub fn difficulty(visitors: i64, units: i64, floor: i64) -> i64 {
-    let floor = floor.clamp(1, MAX_DIFFICULTY);
-    if units < 0 { floor } else { (visitors / units.max(1)).clamp(floor, MAX_DIFFICULTY) }
+pub fn difficulty(visitors: i64, units: i64, least: i64) -> i64 {
+    let least = least.clamp(1, MAX_DIFFICULTY);
+    if units < 0 { least } else { (visitors / units.max(1)).clamp(least, MAX_DIFFICULTY) }
 }
 
 /// The keys of all checks, derived from the ticket secrets: the first one signs, all of them verify (rotation).

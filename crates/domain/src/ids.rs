@@ -79,7 +79,7 @@ text_id!(
 );
 
 text_id!(
-    /// A user's id, as issued by the identity provider: 1 to 96 bytes without control characters.
+    /// A user's id, as issued by the issuer: 1 to 96 bytes without control characters.
     UserId,
     "a user id is 1 to 96 bytes without control characters",
     |text| (1..=96).contains(&text.len()) && !text.chars().any(char::is_control)

@@ -29,7 +29,7 @@ pub struct Claims {
     pub level: i64,
     /// Whether the user is a member; false if absent.
     pub member: bool,
-    /// The groups that the user belongs to, a text or the texts of an array: identity providers put all sorts of things
+    /// The groups that the user belongs to, a text or the texts of an array: issuers put all sorts of things
     /// under this name.
     pub groups: Vec<String>,
 }
@@ -113,7 +113,7 @@ pub fn unverified_user(token: &str) -> Option<UserId> {
 /// Maximum number of keys; a token without a known `kid` is tried with those that have none.
 const MAX_KEYS: usize = 4;
 
-/// Verifies tokens against one algorithm, issuer and audience, and a few keys while the identity provider rotates them.
+/// Verifies tokens against one algorithm, issuer and audience, and a few keys while the issuer rotates them.
 pub struct Verifier {
     keys: Vec<Key>,
     rules: Rules,

@@ -12,7 +12,7 @@ pub enum Role {
     Read,
     /// Change activities, stock, bans, the queue and load shedding.
     Operate,
-    /// Decide about money: held callbacks and, with [`Role::Operate`], prices on sale.
+    /// Decide about money: parked callbacks and, with [`Role::Operate`], prices on sale.
     Money,
 }
 

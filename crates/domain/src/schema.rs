@@ -54,7 +54,7 @@ text_schemas! {
         "examples": ["spring-2026.01JZ8Q4M7T3V9X2C5B6N0K1R8W"]
     };
     UserId = {
-        "description": "A user's id, as issued by the identity provider (`sub`): 1 to 96 bytes of UTF-8.",
+        "description": "A user's id, as issued by the issuer (`sub`): 1 to 96 bytes of UTF-8.",
         "type": "string",
         "minLength": 1,
         "maxLength": 96,

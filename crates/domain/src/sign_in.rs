@@ -86,7 +86,7 @@ impl SignInSettings {
     }
 }
 
-/// Returns what is wrong with the URL of the identity provider's keys. Who answers in its place signs in as any user.
+/// Returns what is wrong with the URL of the issuer's keys. Who answers in its place signs in as any user.
 #[must_use]
 pub fn keys_url_fault(url: &str) -> Option<&'static str> {
     origin(url).err()

@@ -1,4 +1,4 @@
-//! Hosted human checks (B5): their variables, and the response of the provider's `siteverify` call.
+//! Hosted human checks (B5): their variables, and the response of the service's `siteverify` call.
 //!
 //! Turnstile and hCaptcha share this call: a `POST` of `secret`, `response` and `remoteip`. Their documents list the
 //! members and error codes: <https://developers.cloudflare.com/turnstile/get-started/server-side-validation/>,
@@ -38,7 +38,7 @@ const INVALID: [&str; 2] = ["missing-input-response", "invalid-input-response"];
 const SPENT: [&str; 4] =
     ["timeout-or-duplicate", "expired-input-response", "already-seen-response", "invalid-or-already-seen-response"];
 
-/// What a provider's response says about a token.
+/// What the service's response says about a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Solved on one of the shop's pages.
@@ -49,7 +49,7 @@ pub enum Verdict {
     Spent,
     /// Not known, for this reason: the visitor is not at fault.
     Unknown(String),
-    /// Not known, because the provider was silent a moment ago and was not asked.
+    /// Not known, because the service was silent a moment ago and was not asked.
     NotAsked,
 }
 
@@ -64,7 +64,7 @@ struct Reply {
     error_codes: Vec<String>,
 }
 
-/// Reads a provider's response. `hostnames` are the hosts of the pages that show the check, separated by spaces.
+/// Reads the service's response. `hostnames` are the hosts of the pages that show the check, separated by spaces.
 #[must_use]
 pub fn verdict(status: u16, body: &[u8], hostnames: &str) -> Verdict {
     let Ok(reply) = serde_json::from_slice::<Reply>(body) else {
@@ -84,7 +84,7 @@ pub fn verdict(status: u16, body: &[u8], hostnames: &str) -> Verdict {
     if (200..300).contains(&status) && is_ours && is_action { Verdict::Passed } else { Verdict::Failed }
 }
 
-/// Returns the record with which a token is marked as used. The providers accept a token once, for five minutes at most.
+/// Returns the record with which a token is marked as used. The services accept a token once, for five minutes at most.
 #[must_use]
 pub fn record(token: &str, now: Millis) -> CheckRecord {
     CheckRecord { id: hex::encode(&Sha256::digest(token)[..16]), expires_at: now.plus(LIFETIME_MS) }

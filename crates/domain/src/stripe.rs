@@ -160,7 +160,7 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderCallback>, Problem> {
     let (order_no, payment_id, money) = (object.order_no(), object.payment_id(), object.money());
     // The app names the order on every session, payment and refund that it makes. What names none belongs to another
     // business of the account, or is a refund from the dashboard, of which the charge tells. Only a refund that failed is
-    // held for an operator: the money is not back.
+    // parked for an operator: the money is not back.
     if order_no.is_empty() && kind != "refund.failed" {
         return Ok(None);
     }

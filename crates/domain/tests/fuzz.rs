@@ -275,7 +275,7 @@ fn a_hosted_check_passes_only_on_a_page_of_the_shop() {
     });
 }
 
-/// What an identity provider publishes: a set never verifies a token that the provider's key did not sign.
+/// What an issuer publishes: a set never verifies a token that the provider's key did not sign.
 #[test]
 fn a_changed_key_set_verifies_no_forged_token() {
     // RFC 8037, appendix A: a key and its public part.

@@ -5,7 +5,7 @@
 -- rebuild. A gate of a later epoch stays and is reported: the ledger came back from a backup, and Redis counts every
 -- order. Messages of other epochs were refused by the ledger, and an operator can see them as dead letters.
 --
--- Units that no order holds and that are not in the stock (settle.lua withheld them) return to the stock as soon as
+-- Units that no order holds and that are not in the stock (sync.lua left them out) return to the stock as soon as
 -- Redis counts every unit that the ledger counted before.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, then the order record of each message

@@ -3,4 +3,4 @@
 pub mod events;
 pub mod order_changes;
 pub mod order_rows;
-pub mod unsettled;
+pub mod unsynced;

@@ -9,6 +9,6 @@ pub mod order_list;
 pub mod order_record;
 pub mod order_writer;
 pub mod scripts;
-pub mod settle;
 pub mod status;
 pub mod stream;
+pub mod sync;

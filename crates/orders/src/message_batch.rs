@@ -18,11 +18,11 @@ use crate::{
         order_changes::{self, NewOrder},
         order_rows,
     },
-    settle::{OrderState, SettleOutcome, Transition, apply_transitions},
     stream::{self, Message},
+    sync::{OrderState, SyncOutcome, Transition, apply_transitions},
 };
 
-/// Reason of a dead letter: the ledger has no units of the SKU left. `lua/settle.lua` compares this word.
+/// Reason of a dead letter: the ledger has no units of the SKU left. `lua/sync.lua` compares this word.
 pub const NO_ROOM: &str = "no_room_in_ledger";
 
 /// Reason of a dead letter: the buyer holds too many units.
@@ -132,12 +132,12 @@ pub(super) async fn write<R: Redis, S: Sql>(
     }
     // I4: operators see a failed order before its buyer does.
     dead_letters::record(sql, &letters, now).await?;
-    let settled = apply_transitions(redis, activity, &transitions).await?;
+    let synced = apply_transitions(redis, activity, &transitions).await?;
     report.written = transitions
         .iter()
-        .zip(settled)
-        .filter(|(transition, settled)| {
-            *settled == SettleOutcome::Applied && transition.state.status != OrderStatus::Failed
+        .zip(synced)
+        .filter(|(transition, synced)| {
+            *synced == SyncOutcome::Applied && transition.state.status != OrderStatus::Failed
         })
         .count();
     if !outdated.is_empty() {

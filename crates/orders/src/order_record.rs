@@ -7,7 +7,7 @@ use domain::{
 };
 use serde::Serialize;
 
-use crate::{ledger::order_changes::NewOrder, settle::OrderState};
+use crate::{ledger::order_changes::NewOrder, sync::OrderState};
 
 /// What stays the same in an order's life.
 #[derive(Serialize)]

@@ -49,11 +49,11 @@ impl DrainBudget {
     /// For a doorbell message, so that one activity does not hold up the others.
     pub const DOORBELL: Self = Self { batches: 10, time: Duration::from_secs(2) };
 
-    /// For a part of an activity's turn in a sweep, which expires and settles orders between two such parts.
+    /// For a part of an activity's turn in a sweep, which expires and syncs orders between two such parts.
     pub const SWEEP: Self = Self { batches: 10, time: Duration::from_millis(250) };
 }
 
-/// Writes one batch: reads up to [`BATCH_SIZE`] new messages, inserts their orders, and settles Redis.
+/// Writes one batch: reads up to [`BATCH_SIZE`] new messages, inserts their orders, and syncs Redis.
 ///
 /// # Errors
 /// [`StoreError`]; the messages that were read are redelivered.
@@ -130,7 +130,7 @@ async fn write_each_alone<R: Redis, S: Sql>(
 }
 
 /// Drains a stream until it is empty or `budget` is used up, so that other activities get their turn. Two batches are in
-/// flight at a time: while the ledger writes one, Redis settles the other. Records how many orders are written per
+/// flight at a time: while the ledger writes one, Redis syncs the other. Records how many orders are written per
 /// second. Returns what was done, and whether there are more messages.
 ///
 /// A batch of [`BUSY_SIZE`] messages or more that is not full suggests that the next orders are about to come: `pause`

@@ -3,8 +3,7 @@
 use stores::{lua, script::Script};
 
 /// Applies order transitions of the ledger to Redis.
-pub static SETTLE: Script =
-    Script::new("settle", &[lua::LIMITS, lua::STOCK, lua::ORDER, include_str!("../lua/settle.lua")]);
+pub static SYNC: Script = Script::new("sync", &[lua::LIMITS, lua::STOCK, lua::ORDER, include_str!("../lua/sync.lua")]);
 
 /// Reacquires released units for a late payment.
 pub static REACQUIRE: Script = Script::new("reacquire", &[lua::ORDER, include_str!("../lua/reacquire.lua")]);
@@ -33,4 +32,4 @@ pub static FENCE: Script = Script::new("fence", &[lua::STOCK, lua::ORDER, includ
 
 /// All of them.
 pub static ALL: [&Script; 9] =
-    [&SETTLE, &REACQUIRE, &DECLINE, &STATUS, &UNWRITTEN_ORDERS, &START_WRITING, &WRITER_IDLE, &REQUEUE, &FENCE];
+    [&SYNC, &REACQUIRE, &DECLINE, &STATUS, &UNWRITTEN_ORDERS, &START_WRITING, &WRITER_IDLE, &REQUEUE, &FENCE];

@@ -14,7 +14,7 @@ use ulid::Ulid;
 
 use crate::{
     scripts::{STATUS, UNWRITTEN_ORDERS},
-    settle::CLOSED_ORDER_TTL_SECONDS,
+    sync::CLOSED_ORDER_TTL_SECONDS,
 };
 
 /// What Redis knows of an order.

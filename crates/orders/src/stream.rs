@@ -18,7 +18,7 @@ use stores::{
 use crate::{
     ledger::order_changes::NewOrder,
     scripts::{FENCE, START_WRITING, WRITER_IDLE},
-    settle::CLOSED_ORDER_TTL_SECONDS,
+    sync::CLOSED_ORDER_TTL_SECONDS,
 };
 
 /// Reason of a dead letter: Redis was rebuilt, or replaced by an older copy, after the order was accepted (G5).
@@ -215,7 +215,7 @@ struct FenceReply {
 }
 
 /// Deletes the gate if its epoch is older than the ledger's `epoch`; removes the `outdated` messages from the stream,
-/// which operators can see as dead letters by now; returns units to the stock that were withheld and that no order
+/// which operators can see as dead letters by now; returns units to the stock that were left out and that no order
 /// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
 ///
 /// Returns how the gate compared, and the number of messages in the stream.

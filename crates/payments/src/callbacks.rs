@@ -1,9 +1,9 @@
 //! Applies callbacks of payment providers exactly once (E2, E5, I6).
 //!
-//! Each callback is recorded in the ledger before it is applied. One that cannot be applied is held for an operator
-//! ([`held`]).
+//! Each callback is recorded in the ledger before it is applied. One that cannot be applied is parked for an operator
+//! ([`parked`]).
 
-pub mod held;
+pub mod parked;
 mod refund_results;
 
 use std::{
@@ -21,7 +21,7 @@ use orders::{
     ledger::order_rows::{self, OrderRow},
     order_record::OrderFields,
     scripts::{DECLINE, REACQUIRE},
-    settle::settle_order,
+    sync::sync_order,
 };
 use serde::Serialize;
 use stores::{
@@ -77,9 +77,9 @@ async fn finish<R: Redis, S: Sql>(
         return Ok(outcome);
     }
     callback_rows::set_outcome(sql, &callback.id, outcome).await?;
-    let is_held_refund = callback.kind == REFUND_SUCCEEDED && outcome.is_early();
-    let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() != CallbackEffect::Held;
-    if !is_held_refund && !is_payment {
+    let is_parked_refund = callback.kind == REFUND_SUCCEEDED && outcome.is_early();
+    let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() != CallbackEffect::Parked;
+    if !is_parked_refund && !is_payment {
         return Ok(outcome);
     }
     Ok(apply_early_refunds(redis, sql, callback, now).await?.unwrap_or(outcome))
@@ -90,12 +90,12 @@ const PAYMENT_FAILED: &str = "payment.failed";
 const REFUND_SUCCEEDED: &str = "refund.succeeded";
 const REFUND_FAILED: &str = "refund.failed";
 
-/// Applies refunds of a callback's payment that were held because the provider reported them before it: providers guarantee
+/// Applies refunds of a callback's payment that were parked because the provider reported them before it: providers guarantee
 /// no order. Returns what was done about the last one.
 ///
 /// It is called when the outcome of the payment or the refund is in the ledger. Of two that run at once, each writes before
 /// it reads, so that one of them, or both, find the other. If the process dies before, the next delivery of either applies
-/// the refund, or an operator finds it held.
+/// the refund, or an operator finds it parked.
 async fn apply_early_refunds<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -191,7 +191,7 @@ async fn dispatch<R: Redis, S: Sql>(
         return Ok(CallbackOutcome::UnknownOrder);
     };
     if is_paid {
-        settle_order(redis, &row).await?;
+        sync_order(redis, &row).await?;
         if has_early_refund {
             apply_early_refunds(redis, sql, callback, now).await?;
         }
@@ -243,7 +243,7 @@ async fn handle_payment<R: Redis, S: Sql>(
     match order.status {
         OrderStatus::PendingPayment => match callback_rows::mark_paid(sql, callback, order.status, now).await? {
             Some(row) => {
-                settle_order(redis, &row).await?;
+                sync_order(redis, &row).await?;
                 apply_early_refunds(redis, sql, callback, now).await?;
                 Ok(CallbackOutcome::Paid)
             }
@@ -288,7 +288,7 @@ async fn restore_payment_id<R: Redis, S: Sql>(
 }
 
 /// Records a refund of a payment that no order needs; the sweeper sends it. Without a payment id it cannot be sent, and
-/// the callback is held for an operator.
+/// the callback is parked for an operator.
 async fn refund_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
     if callback.payment.is_empty() {
         return Ok(CallbackOutcome::PaidTwice);
@@ -308,7 +308,7 @@ struct ReacquireOptions<'a> {
 /// ledger can still refuse.
 ///
 /// Two callbacks of one order may run at the same time, and either may stop at any point: the row in the ledger decides
-/// which was first. The other one settles the order from that row, which returns units that it reacquired in vain.
+/// which was first. The other one syncs the order from that row, which returns units that it reacquired in vain.
 async fn handle_late_payment<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -317,7 +317,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
     // Redis must have seen the release before it can reacquire the units.
-    load_and_settle(redis, sql, &order.order_no).await?;
+    load_and_sync(redis, sql, &order.order_no).await?;
     let keys = Keys::of(order.activity());
     let script_keys = vec![
         keys.named("gate"),
@@ -335,7 +335,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     if word == "taken" {
         match callback_rows::mark_paid(sql, callback, order.status, now).await {
             Ok(Some(row)) => {
-                settle_order(redis, &row).await?;
+                sync_order(redis, &row).await?;
                 return Ok(CallbackOutcome::PaidLate);
             }
             // The ledger has no room, or another request changed the order. The next statement distinguishes the two.
@@ -344,7 +344,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         }
     }
     let refunding = callback_rows::refund_late_payment(sql, callback, now).await?;
-    load_and_settle(redis, sql, &order.order_no).await?;
+    load_and_sync(redis, sql, &order.order_no).await?;
     match (refunding, order_rows::load(sql, &order.order_no).await?) {
         (Some(_), _) => Ok(CallbackOutcome::RefundStarted),
         // Another callback was applied first, possibly with another payment.
@@ -355,10 +355,10 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     }
 }
 
-/// Settles an order from its current row in the ledger.
-async fn load_and_settle<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
+/// Syncs an order from its current row in the ledger.
+async fn load_and_sync<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
     match order_rows::load(sql, order_no).await? {
-        Some(row) => settle_order(redis, &row).await,
+        Some(row) => sync_order(redis, &row).await,
         None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Payment commands of buyers: cancel, start a payment, request a refund.
 //!
-//! The ledger's row changes first, then the order is settled in Redis (except in [`session_ended`]). If a command stops
-//! in between, the sweeper settles the order.
+//! The ledger's row changes first, then the order is synced in Redis (except in [`session_ended`]). If a command stops
+//! in between, the sweeper syncs the order.
 
 use domain::{
     ids::OrderNo,
@@ -13,7 +13,7 @@ use orders::{
         order_changes,
         order_rows::{self, OrderRow},
     },
-    settle::settle_order,
+    sync::sync_order,
 };
 use sale::ledger::activities;
 use stores::{
@@ -41,7 +41,7 @@ pub enum CommandOutcome {
 ///
 /// # Errors
 /// `LedgerUnavailable`: the order may or may not be cancelled. Redis errors are not returned, because the order is
-/// cancelled by then; the sweeper settles it.
+/// cancelled by then; the sweeper syncs it.
 pub async fn cancel<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -49,7 +49,7 @@ pub async fn cancel<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     let changed = order_changes::cancel(sql, order_no, now).await?;
-    settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled], now).await
+    sync_or_compare(redis, sql, order_no, changed, &[OrderStatus::Cancelled], now).await
 }
 
 /// Copies the URL of an order's open session and its `pay_by` from the ledger to Redis. `session_number` counts the order's
@@ -139,7 +139,7 @@ pub async fn not_payable<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Re
 /// and the sweeper sends it until the provider confirms (E4).
 ///
 /// # Errors
-/// `LedgerUnavailable`: the refund may or may not be requested. Redis errors are not returned; the sweeper settles the
+/// `LedgerUnavailable`: the refund may or may not be requested. Redis errors are not returned; the sweeper syncs the
 /// order.
 pub async fn request_refund<R: Redis, S: Sql>(
     redis: &R,
@@ -155,12 +155,12 @@ pub async fn request_refund<R: Redis, S: Sql>(
         Some(Some(_)) | None => Millis(i64::MAX),
     };
     let changed = callback_rows::request_refund(sql, order_no, paid_since, now).await?;
-    settle_or_compare(redis, sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await
+    sync_or_compare(redis, sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await
 }
 
-/// Settles the row that a command `changed`. If it changed none, loads the order: `Done` if it already has one of the
+/// Syncs the row that a command `changed`. If it changed none, loads the order: `Done` if it already has one of the
 /// `target` statuses.
-async fn settle_or_compare<R: Redis, S: Sql>(
+async fn sync_or_compare<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     order_no: &OrderNo,
@@ -169,9 +169,9 @@ async fn settle_or_compare<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<CommandOutcome, StoreError> {
     if let Some(row) = changed {
-        // The ledger has decided. If Redis fails from here on, the sweeper settles the order; the response to the buyer
+        // The ledger has decided. If Redis fails from here on, the sweeper syncs the order; the response to the buyer
         // has the new status.
-        let _ = settle_order(redis, &row).await;
+        let _ = sync_order(redis, &row).await;
         return Ok(CommandOutcome::Done(Box::new(row.order)));
     }
     match order_rows::load(sql, order_no).await? {

@@ -47,7 +47,7 @@ thread_local! {
 ///
 /// # Errors
 /// `unauthenticated` if the token is missing or not valid; `not_ready` if the `jwt_…` variables are wrong, or the
-/// identity provider's keys are not known.
+/// issuer's keys are not known.
 pub async fn user(request: &Request) -> Result<Claims, ApiError> {
     verify_token(request).await?.map_err(unauthenticated)
 }

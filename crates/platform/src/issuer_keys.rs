@@ -1,4 +1,4 @@
-//! Verifies tokens with the keys that an identity provider publishes, cached in memory and in key-value (B1).
+//! Verifies tokens with the keys that an issuer publishes, cached in memory and in key-value (B1).
 //!
 //! All instances share a copy, which one request at a time fetches anew: after [`SHARED`]`.fresh_ms`, and when a token
 //! names a key that the copy lacks, at most once in [`MIN_REFETCH_MS`]; requests of other instances do not wait for that,

@@ -1,4 +1,4 @@
-//! Verifies the token of a hosted human check at its provider (B5).
+//! Verifies the token of a hosted human check at its service (B5).
 
 use std::{cell::Cell, net::IpAddr};
 

@@ -9,7 +9,7 @@
 --       when this call may decide (ms), then the instance's counts (`record_counts`)
 -- Reply a text, joined by tabs: word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate
 --         ("state|starts_at|ends_at|shed|start_key" or ""), then
---         queued | replayed: ahead, wait (ms), amount, currency, created_at (ms)
+--         queued | repeated: ahead, wait (ms), amount, currency, created_at (ms)
 --         not_open: ms until the start; rate_limited, overloaded: ms to wait
 --         nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached, not_found,
 --         sold_out
@@ -75,7 +75,7 @@ local ordered_sku = call('HGET', order, 'sku')
 if ordered_sku then
   local existing = call('HMGET', order, 'quantity', 'ahead', 'wait_ms', 'amount', 'currency', 'created_at')
   if ordered_sku ~= sku or existing[1] ~= quantity then return refuse('ticket_conflict') end
-  return { answer('replayed', existing[2], existing[3], existing[4], existing[5], existing[6]) }
+  return { answer('repeated', existing[2], existing[3], existing[4], existing[5], existing[6]) }
 end
 
 local price, currency = gate[11], gate[12]

@@ -37,7 +37,7 @@ for _, entry in ipairs(options.skus) do
   -- Redis may count units that the ledger is about to refuse (after it lost the last second of writes), or that a
   -- restored ledger lost. Then nothing is left, and the operator's other changes are applied.
   local left = total < 0 and -1 or math.max(0, total - counted)
-  -- Units that settle.lua withheld stay out of the stock until fence.lua returns them.
+  -- Units that sync.lua left out stay out of the stock until fence.lua returns them.
   local _, left_before, expected_before = read_stock(prefix, sku)
   if left_before and total >= 0 then left = math.max(0, left - math.max(0, expected_before - left_before)) end
   skus[#skus + 1] = sku

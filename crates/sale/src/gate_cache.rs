@@ -164,7 +164,7 @@ impl<W> GateCache<W> {
             // A new order means that units are available again. Another answer to a refreshing request leaves that open:
             // without the entry, the next requests do not wait for one another.
             ReserveOutcome::Queued(_) | ReserveOutcome::Refused(..) => {
-                let has_new_order = matches!(reply.outcome, ReserveOutcome::Queued(_)) && !reply.is_replay;
+                let has_new_order = matches!(reply.outcome, ReserveOutcome::Queued(_)) && !reply.is_repeat;
                 if has_new_order || reply.gate.is_some() {
                     entry.sold_out.remove(&request.sku);
                 }

@@ -70,7 +70,7 @@ impl Gate {
 /// Result of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReserveOutcome {
-    /// The order holds units, or held them when this ticket was first used (a replay).
+    /// The order holds units, or held them when this ticket was first used (a repeat).
     Queued(Box<Order>),
     /// Refused, with the milliseconds to wait (0 if waiting does not help).
     Refused(Code, i64),
@@ -86,7 +86,7 @@ pub struct ReserveReply {
     /// The gate; `None` if it was not requested or does not exist.
     pub gate: Option<Gate>,
     /// Whether the ticket had made its order before.
-    pub is_replay: bool,
+    pub is_repeat: bool,
     /// Result of the reservation.
     pub outcome: ReserveOutcome,
 }
@@ -125,7 +125,7 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveRepl
     let rate_limits = limits::parse_rate_limits(fields.text()?);
     let gate = parse_gate(fields.text()?);
     let outcome = match word {
-        "queued" | "replayed" => ReserveOutcome::Queued(Box::new(parse_order(&mut fields, request)?)),
+        "queued" | "repeated" => ReserveOutcome::Queued(Box::new(parse_order(&mut fields, request)?)),
         "rate_limited" => ReserveOutcome::Refused(Code::RateLimited, fields.int()?),
         "not_open" => ReserveOutcome::Refused(Code::NotOpen, fields.int()?),
         "overloaded" => ReserveOutcome::Refused(Code::Overloaded, fields.int()?),
@@ -134,7 +134,7 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveRepl
             None => return Err(StoreError::Malformed(format!("reserve answered {word:?}"))),
         },
     };
-    Ok(ReserveReply { now, rate_limits, gate, is_replay: word == "replayed", outcome })
+    Ok(ReserveReply { now, rate_limits, gate, is_repeat: word == "repeated", outcome })
 }
 
 fn parse_order(fields: &mut Fields, request: &ReserveRequest) -> Result<Order, StoreError> {

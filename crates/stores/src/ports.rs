@@ -31,8 +31,8 @@ pub enum StoreError {
     /// The ledger has no tables yet: its migrations have not run.
     #[error("the ledger has no schema: {0}")]
     LedgerNotMigrated(String),
-    /// The identity provider gave no usable answer to a request for its keys.
-    #[error("the identity provider's keys are unavailable: {0}")]
+    /// The issuer gave no usable answer to a request for its keys.
+    #[error("the issuer's keys are unavailable: {0}")]
     IssuerUnavailable(String),
     /// The activity's Redis data is being rebuilt from the ledger: retry after the rebuild.
     #[error("the sale is being rebuilt")]

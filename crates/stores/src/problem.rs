@@ -5,7 +5,7 @@ use domain::http::problem::{Code, Problem};
 use crate::StoreError;
 
 impl StoreError {
-    /// Whether a store or the identity provider was away, or a store busy with a rebuild: a retry may succeed.
+    /// Whether a store or the issuer was away, or a store busy with a rebuild: a retry may succeed.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         let is_away =

@@ -1,7 +1,7 @@
 //! Values that all instances share: a copy in key-value, which one request at a time fetches anew (F2).
 //!
 //! The request that gets the lease in Redis fetches; the others use the stale copy, or wait. While the source (the
-//! ledger or the identity provider) is unavailable, the stale copy is used and the source is tried once per lease time.
+//! ledger or the issuer) is unavailable, the stale copy is used and the source is tried once per lease time.
 //! Without a copy, the error is shared for a second.
 
 use std::future::Future;
@@ -56,7 +56,7 @@ struct StoredCopy<T> {
     value: Option<T>,
     /// The error of a later fetch, which other requests return until `error_until`.
     error: String,
-    /// Whether it is the identity provider's, else the ledger's.
+    /// Whether it is the issuer's, else the ledger's.
     #[serde(default)]
     is_issuers: bool,
     error_until: Millis,

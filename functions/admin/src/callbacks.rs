@@ -1,11 +1,11 @@
-//! Lists and resolves held payment callbacks, and lists unconfirmed refunds (E2, E4).
+//! Lists and resolves parked payment callbacks, and lists unconfirmed refunds (E2, E4).
 //!
-//! [`held`] lists why a callback is held.
+//! [`parked`] lists why a callback is parked.
 
 use domain::http::problem::{Code, Problem};
 use operations::commands::documents::ResolvedCallback;
 use payments::{
-    callbacks::held::{self, ResolveOutcome},
+    callbacks::parked::{self, ResolveOutcome},
     ledger::{callback_rows, refunds},
 };
 use platform::{
@@ -19,12 +19,12 @@ use crate::paging;
 /// Maximum and default number of callbacks in a page.
 const MAX_PAGE: i64 = 200;
 
-/// Handles `GET …/callbacks?before=&limit=`: held callbacks, newest first. `before` is the `id` of the last callback of the
+/// Handles `GET …/callbacks?before=&limit=`: parked callbacks, newest first. `before` is the `id` of the last callback of the
 /// previous page.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let before = query_decode(request.query_param("before").unwrap_or_default());
     let limit = paging::limit(request, MAX_PAGE)?;
-    Ok(Response::json(200, &callback_rows::list_held(&SpinLedger::open().await, &before, limit).await?))
+    Ok(Response::json(200, &callback_rows::list_parked(&SpinLedger::open().await, &before, limit).await?))
 }
 
 /// Handles `GET …/refunds`: unconfirmed refunds, most attempts first.
@@ -36,13 +36,13 @@ pub async fn refunds() -> Result<Response, ApiError> {
 pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
     let (id, now, ledger) = (percent_decode(id), SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match action {
-        "replay" => held::reapply(&SpinRedis, &ledger, &id, now).await?,
-        "refund" => held::refund(&SpinRedis, &ledger, &id, now).await?,
-        _ => held::dismiss(&ledger, &id).await?,
+        "replay" => parked::reapply(&SpinRedis, &ledger, &id, now).await?,
+        "refund" => parked::refund(&SpinRedis, &ledger, &id, now).await?,
+        _ => parked::dismiss(&ledger, &id).await?,
     };
     let effect = match resolved {
         ResolveOutcome::Done(effect) => effect,
-        ResolveOutcome::NotHeld => return Err(not_found("No such callback waits for an operator.")),
+        ResolveOutcome::NotParked => return Err(not_found("No such callback waits for an operator.")),
         ResolveOutcome::OrderPaid => {
             let detail = "Its payment has paid its order since, or may have: replay the callback, and then refund the \
                           order if its buyer is to get the money back.";

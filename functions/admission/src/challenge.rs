@@ -48,8 +48,8 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
 }
 
 async fn proof_of_work(precheck: &Precheck, factor: i64) -> Result<Value, ApiError> {
-    let (gate, floor) = (&precheck.cached_gate, precheck.activity.spec.min_difficulty);
-    let difficulty = (difficulty(gate.visitors, gate.total_units(), floor) * factor).min(MAX_DIFFICULTY);
+    let (gate, least) = (&precheck.cached_gate, precheck.activity.spec.min_difficulty);
+    let difficulty = (difficulty(gate.visitors, gate.total_units(), least) * factor).min(MAX_DIFFICULTY);
     let (keys, subject) = (auth::check_keys().await?, precheck.subject());
     #[allow(clippy::cast_possible_truncation, reason = "any 64 of the random bits will do")]
     let challenge = keys.issue_altcha(subject, difficulty, random::bits() as u64, precheck.now);

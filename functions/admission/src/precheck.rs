@@ -117,7 +117,7 @@ impl Eligible {
         }
         let claims = auth::verify_token(request).await?.map_err(|error| {
             // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
-            // key that the identity provider has just published. It counts either way: an address with many only makes
+            // key that the issuer has just published. It counts either way: an address with many only makes
             // its visitors suspicious, and no valid token is refused for it.
             if error.may_be_forged() {
                 instance_counts::record_abuse(activity, ip.to_owned());

@@ -20,7 +20,7 @@ use platform::{
 
 use crate::{standard, stripe};
 
-/// Verifies and applies the callback. Returns `204`, also for duplicates and for callbacks that are held.
+/// Verifies and applies the callback. Returns `204`, also for duplicates and for callbacks that are parked.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let callback = match request.route()?.0 {
         PaymentCallback::Standard => standard::parse_callback(request).await?,
@@ -55,7 +55,7 @@ async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), Api
     }
     let now = SpinRedis.now().await?;
     let applied = callbacks::apply(&SpinRedis, &ledger, callback, now).await?;
-    if applied == CallbackEffect::Held {
+    if applied == CallbackEffect::Parked {
         // A provider's text that is no order number may be anything.
         let order_no = OrderNo::parse(&callback.order_no).map(|order_no| order_no.to_string()).unwrap_or_default();
         let fields = [
@@ -63,7 +63,7 @@ async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), Api
             ("callback", callback.id.as_str().into()),
             ("request_id", request.request_id.as_str().into()),
         ];
-        log::error("payment callback held for an operator", &fields);
+        log::error("payment callback parked for an operator", &fields);
     }
     Ok(())
 }

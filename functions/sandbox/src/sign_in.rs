@@ -34,7 +34,7 @@ struct Body {
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let body: Body = body::parse(&request.body)?;
     if &*config::get("jwt_algorithm").await != "HS256" {
-        let detail = "The sandbox signs with HS256 only; take a token from your identity provider.";
+        let detail = "The sandbox signs with HS256 only; take a token from your issuer.";
         return Err(Problem::new(Code::NotReady, detail).into());
     }
     let key = config::secret("jwt_key").await?;

@@ -99,7 +99,7 @@ test("a preview follows what is saved, shows other moments, and sells nothing", 
   await callAdmin("PUT", `/activities/${id}`, { ...spec, title: "Better cameras" });
   await expect(page.getByTestId("title")).toHaveText("Better cameras");
   await expect(buy).toHaveText("Buy");
-  // What the operators' host name serves (stampede-desk.conf), and no other route of the app.
+  // What the operators' host name serves (stampede-operator-host.conf), and no other route of the app.
   const [calls, files] = [[], []];
   for (const request of sent) (request.includes("/api/") ? calls : files).push(request);
   expect(calls).toEqual([`GET /api/admin/activities/${id}`]);

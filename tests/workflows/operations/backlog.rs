@@ -1,11 +1,11 @@
-//! Tests of the backlog counts: events, refunds, held callbacks and dead letters, on both ledgers (G6; E4, E7, D4).
+//! Tests of the backlog counts: events, refunds, parked callbacks and dead letters, on both ledgers (G6; E4, E7, D4).
 
 use operations::ledger::backlog::{Backlog, load};
 use orders::{
     event_delivery::{WebhookTarget, deliver_due},
     ledger::events::set_enabled,
 };
-use payments::callbacks::held;
+use payments::callbacks::parked;
 use stores::Redis;
 
 use crate::{
@@ -48,9 +48,9 @@ async fn pending_work_is_counted_until_it_is_done() {
 
         fixture.apply_callback("payment.succeeded", &order_no, "wrong", 1).await.unwrap();
         fixture.apply_callback("payment.succeeded", &fixture.order_no(7), "unknown", 100).await.unwrap();
-        assert_eq!(count().await.held_callbacks, 2, "{ledger}");
-        held::dismiss(&fixture.sql, &format!("unknown-{}", fixture.order_no(7))).await.unwrap();
-        assert_eq!(count().await.held_callbacks, 1, "{ledger}");
+        assert_eq!(count().await.parked_callbacks, 2, "{ledger}");
+        parked::dismiss(&fixture.sql, &format!("unknown-{}", fixture.order_no(7))).await.unwrap();
+        assert_eq!(count().await.parked_callbacks, 1, "{ledger}");
 
         let stock = stores::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
         fixture.redis.command("SET", vec![stock.into(), "3".into()]).await.unwrap();

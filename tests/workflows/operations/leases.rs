@@ -1,7 +1,7 @@
 //! Tests of leases (G3): one sweeper holds the lease, and a sweeper that lost it changes nothing.
 
 use futures::future::join_all;
-use operations::upkeep::turns;
+use operations::upkeep::passes;
 use stores::{lease, ledger::leases};
 
 use crate::fixture::{LEDGERS, NOW, new_fixture};
@@ -60,11 +60,11 @@ async fn a_sweeper_that_lost_its_lease_expires_nothing() {
         let fixture = new_fixture(ledger, 3, 3).await;
         fixture.pending_order(1, "ada", 3).await;
         let later = NOW.plus(3_600_000);
-        let lost = leases::acquire(&fixture.sql, turns::LEASE, "a", NOW, 1_000).await.unwrap().expect("free");
+        let lost = leases::acquire(&fixture.sql, passes::LEASE, "a", NOW, 1_000).await.unwrap().expect("free");
         let held =
-            leases::acquire(&fixture.sql, turns::LEASE, "b", NOW.plus(1_000), 1_000).await.unwrap().expect("run out");
+            leases::acquire(&fixture.sql, passes::LEASE, "b", NOW.plus(1_000), 1_000).await.unwrap().expect("run out");
         let expire = async |lease| {
-            turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, later, Some(lease)).await.unwrap()
+            passes::expire(&fixture.redis, &fixture.sql, &fixture.activity, later, Some(lease)).await.unwrap()
         };
         assert_eq!(expire(&lost).await, 0, "{ledger}");
         assert_eq!(fixture.units().await, (0, 3, 0), "{ledger}");
@@ -76,10 +76,10 @@ async fn a_sweeper_that_lost_its_lease_expires_nothing() {
 #[test]
 fn activities_are_swept_in_turn_after_the_last_one_swept() {
     let ids = |names: [&str; 3]| names.map(|name| domain::ids::ActivityId::parse(name).unwrap()).to_vec();
-    assert_eq!(turns::rotate_after(ids(["c", "a", "b"]), ""), ids(["a", "b", "c"]));
-    assert_eq!(turns::rotate_after(ids(["c", "a", "b"]), "b"), ids(["c", "a", "b"]));
-    assert_eq!(turns::rotate_after(ids(["c", "a", "b"]), "bb"), ids(["c", "a", "b"]));
-    assert_eq!(turns::rotate_after(ids(["c", "a", "b"]), "c"), ids(["a", "b", "c"]));
+    assert_eq!(passes::rotate_after(ids(["c", "a", "b"]), ""), ids(["a", "b", "c"]));
+    assert_eq!(passes::rotate_after(ids(["c", "a", "b"]), "b"), ids(["c", "a", "b"]));
+    assert_eq!(passes::rotate_after(ids(["c", "a", "b"]), "bb"), ids(["c", "a", "b"]));
+    assert_eq!(passes::rotate_after(ids(["c", "a", "b"]), "c"), ids(["a", "b", "c"]));
 }
 
 #[tokio::test]

@@ -12,9 +12,9 @@ use operations::{
     commands::stats,
     upkeep::{
         gates,
+        passes::LEASE_MS,
         report::Report,
         sweep::{Retention, SweepOutcome, Sweeper},
-        turns::LEASE_MS,
     },
 };
 use orders::{

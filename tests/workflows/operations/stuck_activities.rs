@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use domain::{ids::ActivityId, order::OrderStatus, webhook::ProviderCallback};
-use operations::upkeep::{report::Report, turns};
+use operations::upkeep::{passes, report::Report};
 use orders::ledger::order_rows;
 use payments::{callbacks, ledger::callback_rows};
 use stores::{
@@ -47,13 +47,13 @@ async fn an_activity_that_a_store_fails_on_is_reported_and_delays_no_other() {
         fixture.reserve(2, "cyd", 1).await.unwrap();
         let locked = LockedFor(&fixture.sql, stuck.clone());
         let later = NOW.plus(3_600_000);
-        let mut lease = leases::acquire(&fixture.sql, turns::LEASE, "a", later, 1_000).await.unwrap().expect("free");
+        let mut lease = leases::acquire(&fixture.sql, passes::LEASE, "a", later, 1_000).await.unwrap().expect("free");
         let mut report = Report::default();
         let listed = [stuck.clone(), fixture.activity.clone()];
         let with_messages = check_gates(&fixture.redis, &locked, &listed, later, &mut report).await;
         assert_eq!(with_messages, BTreeSet::from([fixture.activity.clone()]), "{ledger}");
         let time: (&dyn Fn() -> Duration, _) = (&|| Duration::ZERO, Duration::from_secs(60));
-        turns::work_in_turns(&fixture.redis, &locked, &mut lease, &with_messages, later, time, &mut report)
+        passes::work_in_passes(&fixture.redis, &locked, &mut lease, &with_messages, later, time, &mut report)
             .await
             .unwrap();
         assert_eq!(report.stuck, BTreeSet::from([stuck.clone()]), "{ledger}");
@@ -62,7 +62,7 @@ async fn an_activity_that_a_store_fails_on_is_reported_and_delays_no_other() {
         assert_eq!(fixture.ledger_status(&due).await, Some(OrderStatus::PendingPayment), "{ledger}");
         // The next sweep, with an available ledger, finishes it.
         let mut report = Report::default();
-        turns::work_in_turns(&fixture.redis, &fixture.sql, &mut lease, &with_messages, later, time, &mut report)
+        passes::work_in_passes(&fixture.redis, &fixture.sql, &mut lease, &with_messages, later, time, &mut report)
             .await
             .unwrap();
         assert_eq!(fixture.ledger_status(&due).await, Some(OrderStatus::Expired), "{ledger}");
@@ -126,10 +126,10 @@ async fn the_time_to_pay_starts_when_a_sweep_writes_the_order_not_when_the_sweep
         let fixture = new_fixture(ledger, 3, 3).await;
         let written_at_once = fixture.pending_order(1, "ada", 1).await;
         fixture.reserve(2, "bob", 1).await.unwrap();
-        let mut lease = leases::acquire(&fixture.sql, turns::LEASE, "a", NOW, 60_000).await.unwrap().expect("free");
+        let mut lease = leases::acquire(&fixture.sql, passes::LEASE, "a", NOW, 60_000).await.unwrap().expect("free");
         let queued = BTreeSet::from([fixture.activity.clone()]);
         let time: (&dyn Fn() -> Duration, _) = (&|| Duration::from_secs(5), Duration::from_secs(60));
-        turns::work_in_turns(&fixture.redis, &fixture.sql, &mut lease, &queued, NOW, time, &mut Report::default())
+        passes::work_in_passes(&fixture.redis, &fixture.sql, &mut lease, &queued, NOW, time, &mut Report::default())
             .await
             .unwrap();
         let pay_by = async |order_no| {

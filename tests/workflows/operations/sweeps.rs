@@ -7,9 +7,9 @@ use std::{
 
 use domain::{order::OrderStatus, time::Millis};
 use operations::upkeep::{
+    passes::{LEASE, LEASE_MS},
     report::Notice,
     sweep::{Retention, SweepOutcome, Sweeper},
-    turns::{LEASE, LEASE_MS},
 };
 use orders::{event_delivery::WebhookTarget, ledger::events::set_enabled};
 use payments::ledger::addresses;

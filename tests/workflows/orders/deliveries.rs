@@ -5,7 +5,7 @@ use std::{cell::Cell, time::Duration};
 use domain::{order::OrderStatus, time::Millis};
 use operations::{
     commands::{activities::OperationOutcome, stats},
-    upkeep::{report::Report, turns},
+    upkeep::{passes, report::Report},
 };
 use orders::{
     dead_letters,
@@ -303,7 +303,7 @@ async fn a_sweep_drains_as_a_writer_does_and_measures_its_rate() {
         }
         let mut report = Report::default();
         let drain = async |report: &mut Report| {
-            turns::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, report).await.unwrap()
+            passes::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, report).await.unwrap()
         };
         while drain(&mut report).await {}
         assert_eq!(report.written, all, "{ledger}");

@@ -2,7 +2,7 @@
 //! (D8, G4; I1, I2, I4, I5). Sweeps alone bring it back to what the ledger says.
 
 use domain::{http::problem::Code, order::OrderStatus, webhook::PaymentProvider};
-use operations::{commands::audit, upkeep::turns};
+use operations::{commands::audit, upkeep::passes};
 use sale::reserve::ReserveOutcome;
 use stores::{Redis, Sql, keys::Keys, ports::SqlValue};
 
@@ -117,19 +117,19 @@ async fn a_change_is_confirmed_when_redis_has_had_it_for_seconds_whatever_the_ca
         let fixture = new_fixture(ledger, 1, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let later = NOW.plus(7_200_000);
-        let unsettled = async || {
-            let statement = "SELECT COUNT(*) FROM orders WHERE unsettled_since > 0";
+        let unsynced = async || {
+            let statement = "SELECT COUNT(*) FROM orders WHERE unsynced_since > 0";
             let rows = fixture.sql.run(statement, vec![]).await.unwrap();
             rows == [[SqlValue::Int(1)]]
         };
         // The writer told Redis a moment ago, although its clock says hours.
-        assert_eq!(turns::settle(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
-        assert!(unsettled().await, "{ledger}: confirmed at once");
+        assert_eq!(passes::sync(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
+        assert!(unsynced().await, "{ledger}: confirmed at once");
         let record = Keys::of(&fixture.activity).order(order_no.ulid());
-        fixture.redis.command("HINCRBY", vec![record.into(), "settled_at".into(), "-3000".into()]).await.unwrap();
-        let later = later.plus(turns::SETTLE_AFTER_MS);
-        assert_eq!(turns::settle(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
-        assert!(!unsettled().await, "{ledger}: not confirmed");
+        fixture.redis.command("HINCRBY", vec![record.into(), "synced_at".into(), "-3000".into()]).await.unwrap();
+        let later = later.plus(passes::SYNC_AFTER_MS);
+        assert_eq!(passes::sync(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
+        assert!(!unsynced().await, "{ledger}: not confirmed");
     }
 }
 

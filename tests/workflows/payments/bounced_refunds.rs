@@ -10,7 +10,7 @@ use operations::ledger::backlog::load;
 use payments::{
     callbacks::{
         self, CallbackEffect,
-        held::{self, ResolveOutcome},
+        parked::{self, ResolveOutcome},
     },
     ledger::{
         callback_rows,
@@ -69,9 +69,9 @@ pub async fn requested_refund(fixture: &RealFixture, kind: RefundKind) -> (Order
     (order_no, "second".to_owned())
 }
 
-pub async fn held_callbacks(fixture: &RealFixture) -> Vec<(String, String)> {
-    let held = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
-    held.into_iter().map(|callback| (callback.id, callback.outcome.as_str().to_owned())).collect()
+pub async fn parked_callbacks(fixture: &RealFixture) -> Vec<(String, String)> {
+    let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
+    parked.into_iter().map(|callback| (callback.id, callback.outcome.as_str().to_owned())).collect()
 }
 
 pub fn bounced_callback(id: &str) -> Vec<(String, String)> {
@@ -79,7 +79,7 @@ pub fn bounced_callback(id: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_an_operator() {
+async fn a_refund_that_bounces_after_it_was_confirmed_is_parked_and_sent_again_by_an_operator() {
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.refunding_order(1, "ada").await;
@@ -88,17 +88,21 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
 
-        assert_eq!(refund_failed(&fixture, &order_no, &payment, "re_0", "f1").await, CallbackEffect::Held, "{ledger}");
         assert_eq!(
-            held_callbacks(&fixture).await,
-            bounced_callback("f1"),
-            "{ledger}: the bounced refund is not held for an operator"
+            refund_failed(&fixture, &order_no, &payment, "re_0", "f1").await,
+            CallbackEffect::Parked,
+            "{ledger}"
         );
-        assert_eq!(load(&fixture.sql).await.unwrap().held_callbacks, 1, "{ledger}");
+        assert_eq!(
+            parked_callbacks(&fixture).await,
+            bounced_callback("f1"),
+            "{ledger}: the bounced refund is not parked for an operator"
+        );
+        assert_eq!(load(&fixture.sql).await.unwrap().parked_callbacks, 1, "{ledger}");
         assert_eq!(
             callback_rows::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(),
             2,
-            "{ledger}: the held callback was erased"
+            "{ledger}: the parked callback was erased"
         );
         assert_eq!(
             refunds::list_unconfirmed(&fixture.sql).await.unwrap(),
@@ -106,14 +110,14 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
             "{ledger}: a refund is due before an operator requested it"
         );
         assert_eq!(
-            held::refund(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap(),
-            ResolveOutcome::NotHeld,
-            "{ledger}: a bounced refund was refunded like a held payment"
+            parked::refund(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap(),
+            ResolveOutcome::NotParked,
+            "{ledger}: a bounced refund was refunded like a parked payment"
         );
 
-        let reapply = async || held::reapply(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
+        let reapply = async || parked::reapply(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
         assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
-        assert_eq!(reapply().await, ResolveOutcome::NotHeld, "{ledger}: the second reapply had an effect");
+        assert_eq!(reapply().await, ResolveOutcome::NotParked, "{ledger}: the second reapply had an effect");
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((open.len(), open[0].kind, open[0].failures), (1, RefundKind::Orders, 1), "{ledger}");
         fixture.send_refunds(&provider, 60_000).await.unwrap();
@@ -127,10 +131,14 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
             CallbackEffect::NoChange,
             "{ledger}"
         );
-        assert_eq!(held_callbacks(&fixture).await, [], "{ledger}");
-        assert_eq!(refund_failed(&fixture, &order_no, &payment, "re_1", "f3").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(parked_callbacks(&fixture).await, [], "{ledger}");
         assert_eq!(
-            held::dismiss(&fixture.sql, "f3").await.unwrap(),
+            refund_failed(&fixture, &order_no, &payment, "re_1", "f3").await,
+            CallbackEffect::Parked,
+            "{ledger}"
+        );
+        assert_eq!(
+            parked::dismiss(&fixture.sql, "f3").await.unwrap(),
             ResolveOutcome::Done(CallbackEffect::Changed),
             "{ledger}"
         );
@@ -139,16 +147,16 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_held_and_sent_again_by_
 }
 
 #[tokio::test]
-async fn a_bounced_refund_of_an_overpayment_is_held_and_sent_again() {
+async fn a_bounced_refund_of_an_overpayment_is_parked_and_sent_again() {
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.paid_order(1, "ada").await;
         fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
         provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 0).await.unwrap();
-        assert_eq!(refund_failed(&fixture, &order_no, "second", "re_0", "f").await, CallbackEffect::Held, "{ledger}");
-        assert_eq!(held_callbacks(&fixture).await, bounced_callback("f"), "{ledger}");
-        held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
+        assert_eq!(refund_failed(&fixture, &order_no, "second", "re_0", "f").await, CallbackEffect::Parked, "{ledger}");
+        assert_eq!(parked_callbacks(&fixture).await, bounced_callback("f"), "{ledger}");
+        parked::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
         fixture.send_refunds(&provider, 60_000).await.unwrap();
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
         assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}");
@@ -227,7 +235,7 @@ async fn a_refund_made_at_the_provider_after_a_failure_is_confirmed_by_the_next_
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}");
             let status = if kind == RefundKind::Orders { OrderStatus::Refunded } else { OrderStatus::Paid };
             assert_eq!(fixture.ledger_status(&order_no).await, Some(status), "{ledger}");
-            assert_eq!(held_callbacks(&fixture).await, [], "{ledger}");
+            assert_eq!(parked_callbacks(&fixture).await, [], "{ledger}");
         }
     }
 }
@@ -313,7 +321,7 @@ async fn a_refund_that_was_confirmed_in_part_ends_whatever_is_reported_since() {
 }
 
 #[tokio::test]
-async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
+async fn a_crashed_reapplication_of_a_bounced_refund_sends_it_once_more() {
     let provider = FakeProvider::default();
     provider.refund_behaviour.set(RefundBehaviour::Succeed);
     crash_at_every_call(
@@ -325,12 +333,12 @@ async fn a_crashed_replay_of_a_bounced_refund_sends_it_once_more() {
             let refund = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap()[0].refund.clone();
             refund_failed(fixture, &order_no, &format!("pay-{order_no}"), &refund, "f").await;
         },
-        async |fixture| held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.map(|_| ()),
+        async |fixture| parked::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.map(|_| ()),
         async |fixture, point| {
-            // If the call crashed before it took effect, the callback is still held and can be reapplied.
-            held::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
+            // If the call crashed before it took effect, the callback is still parked and can be reapplied.
+            parked::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
             fixture.send_refunds(&provider, 7_300_000).await.unwrap();
-            assert_eq!(held_callbacks(fixture).await, [], "{point}");
+            assert_eq!(parked_callbacks(fixture).await, [], "{point}");
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{point}");
             assert_eq!(provider.refunds.borrow().len(), 2, "{point}: once more");
             assert_eq!(fixture.units().await, (2, 0, 0), "{point}");

@@ -3,7 +3,7 @@
 //! The provider is [`FakeProvider`]. All tests run on both ledgers.
 
 use domain::order::OrderStatus;
-use operations::upkeep::turns;
+use operations::upkeep::passes;
 use orders::ledger::{
     order_changes::{self, SESSION_GRACE_MS},
     order_rows,
@@ -314,7 +314,7 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         assert_eq!(order.pay_by, Some(DUE), "{ledger}: extended");
         assert_eq!(order.checkout_url, Some(format!("https://provider.example/cs-{order_no}-2")), "{ledger}");
         assert_eq!(
-            turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.unwrap(),
+            passes::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.unwrap(),
             0,
             "{ledger}"
         );

@@ -8,7 +8,7 @@ use domain::{
     order::{Order, OrderStatus},
     webhook::PaymentProvider,
 };
-use operations::upkeep::turns;
+use operations::upkeep::passes;
 use orders::{
     event_delivery::{WebhookTarget, deliver_due},
     ledger::events::set_enabled,
@@ -158,7 +158,7 @@ async fn a_sweeper_that_crashes_while_it_closes_a_session_releases_no_paid_order
             async |fixture| {
                 let due = NOW.plus(360_000);
                 close_due(&fixture.redis, &fixture.sql, &crashing(fixture, &provider), due, 10).await?;
-                turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.map(|_| ())
+                passes::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.map(|_| ())
             },
             async |fixture, point| {
                 // Within the grace period of a provider that does not answer.
@@ -210,7 +210,7 @@ async fn an_early_refund_is_applied_by_the_next_delivery_of_a_payment_that_was_a
             fixture.recover().await;
         },
         async |fixture, point| {
-            assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{point}");
+            assert_eq!(callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap(), [], "{point}");
             assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::Refunded), "{point}");
             assert_eq!(fixture.units().await, (1, 0, 0), "{point}");
         },
@@ -218,7 +218,7 @@ async fn an_early_refund_is_applied_by_the_next_delivery_of_a_payment_that_was_a
     .await;
 }
 
-/// The refund was held a moment before the payment was applied, and its request ended then.
+/// The refund was parked a moment before the payment was applied, and its request ended then.
 #[tokio::test]
 async fn an_early_refund_is_applied_by_its_own_next_delivery() {
     for ledger in LEDGERS {

@@ -8,7 +8,7 @@ use operations::ledger::backlog::load;
 use payments::{
     callbacks::{
         CallbackEffect,
-        held::{self, ResolveOutcome},
+        parked::{self, ResolveOutcome},
     },
     ledger::{callback_rows::LOST_PAYMENT, refunds},
 };
@@ -114,18 +114,18 @@ async fn concurrent_callbacks_supply_a_lost_payment_id_once() {
 }
 
 #[tokio::test]
-async fn a_refund_confirmed_before_its_payment_id_is_known_is_held_and_applied_with_it() {
+async fn a_refund_confirmed_before_its_payment_id_is_known_is_parked_and_applied_with_it() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
         assert_eq!(
             fixture.refund_succeeded(&order_no, "r").await.unwrap(),
-            CallbackEffect::Held,
-            "{ledger}: a refund callback must be held while the payment id is unknown"
+            CallbackEffect::Parked,
+            "{ledger}: a refund callback must be parked while the payment id is unknown"
         );
         fixture.payment_succeeded(&order_no, "again").await.unwrap();
-        let again = held::reapply(&fixture.redis, &fixture.sql, &format!("r-{order_no}"), NOW).await.unwrap();
-        assert_eq!(again, ResolveOutcome::NotHeld, "{ledger}");
+        let again = parked::reapply(&fixture.redis, &fixture.sql, &format!("r-{order_no}"), NOW).await.unwrap();
+        assert_eq!(again, ResolveOutcome::NotParked, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: a second refund is due");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");

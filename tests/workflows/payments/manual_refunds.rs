@@ -9,7 +9,7 @@ use operations::ledger::backlog;
 use payments::{
     callbacks::{
         self, CallbackEffect,
-        held::{self, ResolveOutcome},
+        parked::{self, ResolveOutcome},
     },
     ledger::{callback_rows, refunds},
 };
@@ -36,20 +36,20 @@ fn payment_callback(order_no: &OrderNo, event: &str) -> ProviderCallback {
     }
 }
 
-/// The id of the callback that [`Fixture::order_with_held_payment`] holds.
-const HELD_CALLBACK: &str = "evt-p";
+/// The id of the callback that [`Fixture::order_with_parked_payment`] holds.
+const PARKED_CALLBACK: &str = "evt-p";
 
-/// Creates a pending order with a held callback, which arrived before the order was in the ledger.
-async fn order_with_held_payment(fixture: &RealFixture) -> OrderNo {
+/// Creates a pending order with a parked callback, which arrived before the order was in the ledger.
+async fn order_with_parked_payment(fixture: &RealFixture) -> OrderNo {
     fixture.reserve(1, "ada", 1).await.unwrap();
     let order_no = fixture.order_no(1);
-    assert_eq!(fixture.payment_succeeded_with_id(&order_no, "p").await.unwrap(), CallbackEffect::Held);
+    assert_eq!(fixture.payment_succeeded_with_id(&order_no, "p").await.unwrap(), CallbackEffect::Parked);
     fixture.write_batch().await.unwrap();
     order_no
 }
 
-async fn replay_held(fixture: &RealFixture) -> ResolveOutcome {
-    held::reapply(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap()
+async fn reapply_parked(fixture: &RealFixture) -> ResolveOutcome {
+    parked::reapply(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap()
 }
 
 /// Applies a second callback of the same payment, with another event id.
@@ -74,11 +74,11 @@ async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
     crash_at_every_call(
         2,
         async |fixture| {
-            order_with_held_payment(fixture).await;
+            order_with_parked_payment(fixture).await;
         },
-        async |fixture| held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.map(|_| ()),
+        async |fixture| parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.map(|_| ()),
         async |fixture, point| {
-            replay_held(fixture).await;
+            reapply_parked(fixture).await;
             assert_kept_or_refunded(fixture, &fixture.order_no(1), point).await;
         },
     )
@@ -111,11 +111,11 @@ async fn a_replay_during_a_manual_refund_runs_before_or_after_it() {
     for ledger in LEDGERS {
         for call in 1..=4 {
             let fixture = new_fixture(ledger, 2, 1).await;
-            let order_no = order_with_held_payment(&fixture).await;
-            let action = async || assert_ne!(replay_held(&fixture).await, ResolveOutcome::OrderPaid);
+            let order_no = order_with_parked_payment(&fixture).await;
+            let action = async || assert_ne!(reapply_parked(&fixture).await, ResolveOutcome::OrderPaid);
             let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
-            let refunded = held::refund(&fixture.redis, &hooked_ledger, HELD_CALLBACK, NOW).await.unwrap();
-            replay_held(&fixture).await;
+            let refunded = parked::refund(&fixture.redis, &hooked_ledger, PARKED_CALLBACK, NOW).await.unwrap();
+            reapply_parked(&fixture).await;
             let paid = assert_kept_or_refunded(&fixture, &order_no, &format!("{ledger}, call {call}")).await;
             assert_eq!(
                 refunded == ResolveOutcome::Done(CallbackEffect::Changed),
@@ -128,26 +128,26 @@ async fn a_replay_during_a_manual_refund_runs_before_or_after_it() {
 
 /// The operators' log has the id that a path names, and not what the ledger made of it.
 #[tokio::test]
-async fn a_held_callback_has_one_name() {
+async fn a_parked_callback_has_one_name() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         let longest = "e".repeat(200);
-        for id in [HELD_CALLBACK, &longest] {
+        for id in [PARKED_CALLBACK, &longest] {
             let callback = payment_callback(&fixture.order_no(1), id);
             let applied = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
-            assert_eq!(applied, CallbackEffect::Held, "{ledger}");
+            assert_eq!(applied, CallbackEffect::Parked, "{ledger}");
         }
-        for id in ["evt\0-p".to_owned(), format!("{HELD_CALLBACK}\0"), format!("{longest}e")] {
+        for id in ["evt\0-p".to_owned(), format!("{PARKED_CALLBACK}\0"), format!("{longest}e")] {
             for resolved in [
-                held::reapply(&fixture.redis, &fixture.sql, &id, NOW).await,
-                held::refund(&fixture.redis, &fixture.sql, &id, NOW).await,
-                held::dismiss(&fixture.sql, &id).await,
+                parked::reapply(&fixture.redis, &fixture.sql, &id, NOW).await,
+                parked::refund(&fixture.redis, &fixture.sql, &id, NOW).await,
+                parked::dismiss(&fixture.sql, &id).await,
             ] {
-                assert_eq!(resolved.unwrap(), ResolveOutcome::NotHeld, "{ledger}: {id:?}");
+                assert_eq!(resolved.unwrap(), ResolveOutcome::NotParked, "{ledger}: {id:?}");
             }
         }
-        for id in [HELD_CALLBACK, &longest] {
-            let dismissed = held::dismiss(&fixture.sql, id).await.unwrap();
+        for id in [PARKED_CALLBACK, &longest] {
+            let dismissed = parked::dismiss(&fixture.sql, id).await.unwrap();
             assert_eq!(dismissed, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         }
     }
@@ -158,9 +158,9 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
     for ledger in LEDGERS {
         for call in 1..=8 {
             let fixture = new_fixture(ledger, 2, 1).await;
-            let order_no = order_with_held_payment(&fixture).await;
+            let order_no = order_with_parked_payment(&fixture).await;
             let action = async || {
-                held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
+                parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
             };
             let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
             // A callback that comes too late may fail as unavailable. The provider then redelivers it.
@@ -180,8 +180,8 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
 async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = order_with_held_payment(&fixture).await;
-        held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
+        let order_no = order_with_parked_payment(&fixture).await;
+        parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
         assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
         fixture.expire_orders().await.unwrap();
@@ -204,9 +204,9 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
 async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = order_with_held_payment(&fixture).await;
-        let callback = callback_rows::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
-        held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
+        let order_no = order_with_parked_payment(&fixture).await;
+        let callback = callback_rows::load_parked(&fixture.sql, PARKED_CALLBACK).await.unwrap().unwrap();
+        parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
         assert_eq!(
             callback_rows::mark_paid(&fixture.sql, &callback, OrderStatus::PendingPayment, NOW).await.unwrap(),
             None,
@@ -233,16 +233,16 @@ async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
 async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = order_with_held_payment(&fixture).await;
+        let order_no = order_with_parked_payment(&fixture).await;
         assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::Changed, "{ledger}");
         assert_eq!(
-            held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap(),
+            parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap(),
             ResolveOutcome::OrderPaid,
             "{ledger}"
         );
         assert!(assert_kept_or_refunded(&fixture, &order_no, ledger).await, "{ledger}");
         assert_eq!(
-            replay_held(&fixture).await,
+            reapply_parked(&fixture).await,
             ResolveOutcome::Done(CallbackEffect::NoChange),
             "{ledger}: the replayed payment changed an order that was already paid"
         );
@@ -258,8 +258,12 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
         {
             let (fixture, provider) = (new_fixture(ledger, 2, 1).await, FakeProvider::default());
             let order_no = fixture.order_no(77);
-            assert_eq!(redeliver_payment(&fixture, &order_no, HELD_CALLBACK).await, CallbackEffect::Held, "{ledger}");
-            let refunded = held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap();
+            assert_eq!(
+                redeliver_payment(&fixture, &order_no, PARKED_CALLBACK).await,
+                CallbackEffect::Parked,
+                "{ledger}"
+            );
+            let refunded = parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
             assert_eq!(refunded, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
             provider.refund_behaviour.set(behaviour);
             fixture.send_refunds(&provider, 0).await.unwrap();
@@ -285,7 +289,7 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
                 RefundBehaviour::Fail => {
                     let mut callback = reported("s", "refund.succeeded", "re_made_there");
                     callback.money = Money::new(99, "EUR");
-                    assert_eq!(report(callback).await, CallbackEffect::Held, "{ledger}: another amount");
+                    assert_eq!(report(callback).await, CallbackEffect::Parked, "{ledger}: another amount");
                     assert_eq!(
                         report(reported("t", "refund.succeeded", "re_made_there")).await,
                         CallbackEffect::Changed,
@@ -299,45 +303,45 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
     }
 }
 
-/// The held callback may be that of the payment which paid the order: replayed, it names the payment.
+/// The parked callback may be that of the payment which paid the order: replayed, it names the payment.
 #[tokio::test]
 async fn no_payment_of_an_order_whose_payment_id_was_lost_is_refunded_as_a_second_one() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = order_with_held_payment(&fixture).await;
-        let callback = callback_rows::load_held(&fixture.sql, HELD_CALLBACK).await.unwrap().unwrap();
+        let order_no = order_with_parked_payment(&fixture).await;
+        let callback = callback_rows::load_parked(&fixture.sql, PARKED_CALLBACK).await.unwrap().unwrap();
         let lost = callback_rows::Callback { payment: callback_rows::LOST_PAYMENT.to_owned(), ..callback };
         callback_rows::mark_paid(&fixture.sql, &lost, OrderStatus::PendingPayment, NOW).await.unwrap().expect("paid");
         assert_eq!(
-            held::refund(&fixture.redis, &fixture.sql, HELD_CALLBACK, NOW).await.unwrap(),
+            parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap(),
             ResolveOutcome::OrderPaid,
             "{ledger}"
         );
-        assert_eq!(replay_held(&fixture).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
+        assert_eq!(reapply_parked(&fixture).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(fixture.order_row(&order_no).await.payment, "p", "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn held_callbacks_are_listed_page_by_page_however_many_wait() {
+async fn parked_callbacks_are_listed_page_by_page_however_many_wait() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         let unknown = fixture.order_no(9);
         for (event, ms) in [("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 0)] {
             let callback = payment_callback(&unknown, event);
             let applied = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW.plus(ms)).await.unwrap();
-            assert_eq!(applied, CallbackEffect::Held, "{ledger}");
+            assert_eq!(applied, CallbackEffect::Parked, "{ledger}");
         }
         let (mut seen, mut last) = (Vec::new(), String::new());
         loop {
-            let page = callback_rows::list_held(&fixture.sql, &last, 2).await.unwrap();
+            let page = callback_rows::list_parked(&fixture.sql, &last, 2).await.unwrap();
             let Some(callback) = page.last() else { break };
             last.clone_from(&callback.id);
             seen.extend(page.into_iter().map(|callback| callback.id));
         }
         assert_eq!(seen, ["a", "d", "c", "b", "e"], "{ledger}");
-        assert_eq!(callback_rows::list_held(&fixture.sql, "none\0", 2).await.unwrap(), [], "{ledger}");
+        assert_eq!(callback_rows::list_parked(&fixture.sql, "none\0", 2).await.unwrap(), [], "{ledger}");
     }
 }
 
@@ -345,14 +349,18 @@ async fn held_callbacks_are_listed_page_by_page_however_many_wait() {
 async fn a_callback_with_an_outcome_of_a_later_build_is_listed_and_kept_for_that_build() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
-        order_with_held_payment(&fixture).await;
+        order_with_parked_payment(&fixture).await;
         fixture.sql.run("UPDATE callbacks SET outcome = 'held_by_a_later_build'", Vec::new()).await.unwrap();
-        let held = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
-        assert_eq!(held.iter().map(|callback| callback.id.as_str()).collect::<Vec<_>>(), [HELD_CALLBACK], "{ledger}");
-        assert_eq!(backlog::load(&fixture.sql).await.unwrap().held_callbacks, 1, "{ledger}");
+        let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
+        assert_eq!(
+            parked.iter().map(|callback| callback.id.as_str()).collect::<Vec<_>>(),
+            [PARKED_CALLBACK],
+            "{ledger}"
+        );
+        assert_eq!(backlog::load(&fixture.sql).await.unwrap().parked_callbacks, 1, "{ledger}");
         assert_eq!(callback_rows::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 0, "{ledger}");
-        assert_eq!(replay_held(&fixture).await, ResolveOutcome::NotHeld, "{ledger}");
+        assert_eq!(reapply_parked(&fixture).await, ResolveOutcome::NotParked, "{ledger}");
         let order_no = fixture.order_no(1);
-        assert_eq!(redeliver_payment(&fixture, &order_no, HELD_CALLBACK).await, CallbackEffect::NoChange, "{ledger}");
+        assert_eq!(redeliver_payment(&fixture, &order_no, PARKED_CALLBACK).await, CallbackEffect::NoChange, "{ledger}");
     }
 }

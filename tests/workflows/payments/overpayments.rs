@@ -1,11 +1,11 @@
-//! Tests of overpayments, and of callbacks that are held for an operator, on both ledgers (E2, E5, I6).
+//! Tests of overpayments, and of callbacks that are parked for an operator, on both ledgers (E2, E5, I6).
 
 use domain::{money::Money, order::OrderStatus, webhook::ProviderCallback};
 use futures::future::join_all;
 use payments::{
     callbacks::{
         self, CallbackEffect, CallbackOutcome,
-        held::{self, ResolveOutcome},
+        parked::{self, ResolveOutcome},
     },
     ledger::{
         callback_rows,
@@ -58,10 +58,10 @@ async fn a_partial_refund_does_not_confirm_an_overpayment() {
             callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
         };
         for (amount, currency) in [(99, "EUR"), (100, "USD")] {
-            assert_eq!(refunded(amount, currency).await, CallbackEffect::Held, "{ledger}: {amount} {currency}");
+            assert_eq!(refunded(amount, currency).await, CallbackEffect::Parked, "{ledger}: {amount} {currency}");
         }
-        let held = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
-        assert!(held.iter().all(|callback| callback.outcome == CallbackOutcome::WrongAmount), "{ledger}: {held:?}");
+        let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
+        assert!(parked.iter().all(|callback| callback.outcome == CallbackOutcome::WrongAmount), "{ledger}: {parked:?}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
         assert_eq!(refunded(100, "EUR").await, CallbackEffect::Changed, "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
@@ -75,7 +75,7 @@ async fn a_thousand_concurrent_duplicates_pay_once() {
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let all = (0..1_000).map(|_| fixture.payment_succeeded(&order_no, "e"));
         let applied: Vec<_> = join_all(all).await.into_iter().map(Result::unwrap).collect();
-        assert!(applied.iter().all(|applied| *applied != CallbackEffect::Held), "{ledger}");
+        assert!(applied.iter().all(|applied| *applied != CallbackEffect::Parked), "{ledger}");
         assert_eq!(applied.iter().filter(|applied| **applied == CallbackEffect::Changed).count(), 1, "{ledger}");
         assert_eq!(fixture.units().await, (4, 0, 1), "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
@@ -93,7 +93,7 @@ async fn a_thousand_duplicates_of_a_late_payment_take_one_unit_or_start_one_refu
                 fixture.pending_order(2, "bob", 1).await;
             }
             for applied in join_all((0..1_000).map(|_| fixture.payment_succeeded(&order_no, "e"))).await {
-                assert_ne!(applied.unwrap(), CallbackEffect::Held, "{ledger}");
+                assert_ne!(applied.unwrap(), CallbackEffect::Parked, "{ledger}");
             }
             fixture.recover().await;
             let status = fixture.ledger_status(&order_no).await;
@@ -137,7 +137,7 @@ async fn a_refund_is_confirmed_once_and_only_with_its_amount() {
         let order_no = fixture.refunding_order(1, "ada").await;
         assert_eq!(
             fixture.apply_callback("refund.succeeded", &order_no, "r0", 99).await.unwrap(),
-            CallbackEffect::Held,
+            CallbackEffect::Parked,
             "{ledger}"
         );
         let (one, two) =
@@ -175,11 +175,11 @@ async fn an_order_whose_refund_was_reported_before_its_payment_is_refunded_and_i
                 fixture.pending_order(2, "ben", 1).await;
             }
             let case = format!("{ledger}, released: {is_released}, sold out: {is_sold_out}");
-            assert_eq!(fixture.refund_succeeded(&order_no, "r").await.unwrap(), CallbackEffect::Held, "{case}");
+            assert_eq!(fixture.refund_succeeded(&order_no, "r").await.unwrap(), CallbackEffect::Parked, "{case}");
             assert_eq!(fixture.payment_succeeded(&order_no, "p").await.unwrap(), CallbackEffect::Changed, "{case}");
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{case}");
             assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Refunded), "{case}");
-            assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{case}");
+            assert_eq!(callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap(), [], "{case}");
             fixture.send_refunds(&provider, 0).await.unwrap();
             assert!(provider.refunds.borrow().is_empty(), "{case}: the money was returned a second time");
             assert_eq!(fixture.units().await, if is_sold_out { (0, 1, 0) } else { (1, 0, 0) }, "{case}");
@@ -202,7 +202,7 @@ async fn a_payment_and_its_refund_that_are_reported_at_once_end_refunded() {
             refund.unwrap();
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger} {n}");
             assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger} {n}");
-            assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+            assert_eq!(callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
         }
         assert_eq!(fixture.units().await, (40, 0, 0), "{ledger}");
     }
@@ -225,80 +225,83 @@ async fn a_second_payment_whose_refund_was_reported_first_is_not_refunded_again(
             };
             callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
         };
-        assert_eq!(refunded("second", 100).await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(refunded("second", 100).await, CallbackEffect::Parked, "{ledger}");
         fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert!(provider.refunds.borrow().is_empty(), "{ledger}: the money was returned a second time");
-        assert_eq!(refunded("third", 99).await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(refunded("third", 99).await, CallbackEffect::Parked, "{ledger}");
         fixture.payment_succeeded_with_id(&order_no, "third").await.unwrap();
-        let held = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
-        assert_eq!((held.len(), held[0].outcome), (1, CallbackOutcome::WrongAmount), "{ledger}");
+        let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
+        assert_eq!((parked.len(), parked[0].outcome), (1, CallbackOutcome::WrongAmount), "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_held_payment_whose_refund_was_reported_first_is_not_refunded_again_by_an_operator() {
+async fn a_parked_payment_whose_refund_was_reported_first_is_not_refunded_again_by_an_operator() {
     for (ledger, is_known) in LEDGERS.into_iter().flat_map(|ledger| [(ledger, true), (ledger, false)]) {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = if is_known { fixture.pending_order(1, "ada", 1).await } else { fixture.order_no(77) };
         for kind in ["payment.succeeded", "refund.succeeded"] {
             assert_eq!(
                 fixture.apply_callback(kind, &order_no, kind, 99).await.unwrap(),
-                CallbackEffect::Held,
+                CallbackEffect::Parked,
                 "{ledger}"
             );
         }
         let payment = format!("payment.succeeded-{order_no}");
-        let refunded = held::refund(&fixture.redis, &fixture.sql, &payment, NOW).await.unwrap();
+        let refunded = parked::refund(&fixture.redis, &fixture.sql, &payment, NOW).await.unwrap();
         assert_eq!(refunded, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert!(provider.refunds.borrow().is_empty(), "{ledger}: the money was returned a second time");
-        assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
         let untouched = is_known.then_some(OrderStatus::PendingPayment);
         assert_eq!(fixture.ledger_status(&order_no).await, untouched, "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_callback_for_an_order_that_is_not_written_yet_is_held_and_replayed() {
+async fn a_callback_for_an_order_that_is_not_written_yet_is_parked_and_reapplied() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         let order_no = fixture.order_no(1);
         assert_eq!(
             fixture.payment_succeeded_with_id(&order_no, "early").await.unwrap(),
-            CallbackEffect::Held,
+            CallbackEffect::Parked,
             "{ledger}"
         );
-        let waiting = callback_rows::list_held(&fixture.sql, "", 200).await.unwrap();
+        let waiting = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
         assert_eq!((waiting.len(), waiting[0].outcome), (1, CallbackOutcome::UnknownOrder), "{ledger}");
-        let reapply = async || held::reapply(&fixture.redis, &fixture.sql, &waiting[0].id, NOW).await.unwrap();
-        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Held), "{ledger}: still unknown");
+        let reapply = async || parked::reapply(&fixture.redis, &fixture.sql, &waiting[0].id, NOW).await.unwrap();
+        assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Parked), "{ledger}: still unknown");
         fixture.write_batch().await.unwrap();
         assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
-        assert_eq!(reapply().await, ResolveOutcome::NotHeld, "{ledger}: once");
+        assert_eq!(reapply().await, ResolveOutcome::NotParked, "{ledger}: once");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
     }
 }
 
 #[tokio::test]
-async fn a_held_payment_can_be_refunded_or_dismissed_once() {
+async fn a_parked_payment_can_be_refunded_or_dismissed_once() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         for event in ["a", "b"] {
             assert_eq!(
                 fixture.apply_callback("payment.succeeded", &order_no, event, 99).await.unwrap(),
-                CallbackEffect::Held
+                CallbackEffect::Parked
             );
         }
         let id = |event: &str| format!("{event}-{order_no}");
-        let refund = async |id: &str| held::refund(&fixture.redis, &fixture.sql, id, NOW).await.unwrap();
+        let refund = async |id: &str| parked::refund(&fixture.redis, &fixture.sql, id, NOW).await.unwrap();
         assert_eq!(refund(&id("a")).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
-        assert_eq!(refund(&id("a")).await, ResolveOutcome::NotHeld, "{ledger}");
-        assert_eq!(held::dismiss(&fixture.sql, &id("b")).await.unwrap(), ResolveOutcome::Done(CallbackEffect::Changed));
-        assert_eq!(callback_rows::list_held(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(refund(&id("a")).await, ResolveOutcome::NotParked, "{ledger}");
+        assert_eq!(
+            parked::dismiss(&fixture.sql, &id("b")).await.unwrap(),
+            ResolveOutcome::Done(CallbackEffect::Changed)
+        );
+        assert_eq!(callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
         assert_eq!((open.len(), open[0].money.amount), (1, 99), "{ledger}");
         assert_eq!(

@@ -8,10 +8,10 @@ use domain::{
     order::OrderStatus,
     webhook::{PaymentProvider, ProviderCallback, sign},
 };
-use operations::upkeep::turns;
+use operations::upkeep::passes;
 use orders::ledger::{order_changes, order_rows};
 use payments::{
-    callbacks::{self, CallbackEffect, held},
+    callbacks::{self, CallbackEffect, parked},
     checkout::{CheckoutError, checkout},
     commands::CommandOutcome,
     ledger::{addresses::SealedAddress, refunds, sessions},
@@ -191,7 +191,7 @@ async fn an_order_is_released_only_after_the_service_closed_its_session() {
                 now = now.plus(1_000);
                 fixture.sql.run("UPDATE sessions SET next_ask_at = 0", Vec::new()).await.unwrap();
                 close_due(&fixture.redis, &fixture.sql, &providers, now, 100).await.unwrap();
-                turns::expire(&fixture.redis, &fixture.sql, &fixture.activity, now, None).await.unwrap();
+                passes::expire(&fixture.redis, &fixture.sql, &fixture.activity, now, None).await.unwrap();
                 fixture.ledger_status(&order_no).await.unwrap()
             };
             service.closed.replace(json!({"status": "processing"}));
@@ -321,8 +321,8 @@ async fn the_provider_that_has_an_overpayment_refunds_it() {
             };
             callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
         };
-        assert_eq!(apply("payment.succeeded", "").await, CallbackEffect::Held, "{ledger}");
-        held::refund(&fixture.redis, &fixture.sql, &format!("payment.succeeded-{order_no}"), NOW).await.unwrap();
+        assert_eq!(apply("payment.succeeded", "").await, CallbackEffect::Parked, "{ledger}");
+        parked::refund(&fixture.redis, &fixture.sql, &format!("payment.succeeded-{order_no}"), NOW).await.unwrap();
         service.refund_status.replace("pending");
         let providers = providers(PaymentProvider::Stripe, &service, &stripe);
         let sent = send_due(&fixture.redis, &fixture.sql, &providers, NOW.plus(1_000), 10).await.unwrap();
@@ -335,13 +335,13 @@ async fn the_provider_that_has_an_overpayment_refunds_it() {
 }
 
 #[tokio::test]
-async fn a_second_payment_without_an_id_is_held() {
+async fn a_second_payment_without_an_id_is_parked() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let money = fixture.order_row(&order_no).await.order.money;
         for (id, effect) in
-            [("one", CallbackEffect::Changed), ("one", CallbackEffect::NoChange), ("two", CallbackEffect::Held)]
+            [("one", CallbackEffect::Changed), ("one", CallbackEffect::NoChange), ("two", CallbackEffect::Parked)]
         {
             let callback = ProviderCallback {
                 id: id.to_owned(),

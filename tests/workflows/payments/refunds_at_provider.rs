@@ -8,7 +8,7 @@ use domain::{
 use payments::{
     callbacks::{
         self, CallbackEffect,
-        held::{self, ResolveOutcome},
+        parked::{self, ResolveOutcome},
     },
     ledger::refunds::{self, RefundKind},
 };
@@ -17,7 +17,7 @@ use crate::{
     crash_points::crash_at_every_call_and_recover,
     fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
-    payments::bounced_refunds::{bounced_callback, held_callbacks, refund_ended, refund_failed, requested_refund},
+    payments::bounced_refunds::{bounced_callback, parked_callbacks, refund_ended, refund_failed, requested_refund},
 };
 
 #[tokio::test]
@@ -27,8 +27,8 @@ async fn a_failed_refund_of_an_unrefunded_payment_is_ignored_unless_the_payment_
         let order_no = fixture.paid_order(1, "ada").await;
         let own = format!("pay-{order_no}");
         assert_eq!(refund_failed(&fixture, &order_no, &own, "re_0", "f1").await, CallbackEffect::NoChange, "{ledger}");
-        assert_eq!(refund_failed(&fixture, &order_no, "other", "re_0", "f2").await, CallbackEffect::Held, "{ledger}");
-        assert_eq!(held_callbacks(&fixture).await, [("f2".to_owned(), "unknown_payment".to_owned())], "{ledger}");
+        assert_eq!(refund_failed(&fixture, &order_no, "other", "re_0", "f2").await, CallbackEffect::Parked, "{ledger}");
+        assert_eq!(parked_callbacks(&fixture).await, [("f2".to_owned(), "unknown_payment".to_owned())], "{ledger}");
     }
 }
 
@@ -60,9 +60,9 @@ async fn a_failed_refund_that_names_no_order_is_that_of_the_order_with_its_payme
             let made = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
             assert_eq!(made, CallbackEffect::Changed, "{ledger} {kind:?}");
             let failed = refund_failed_without_order(&fixture, &payment, "by hand").await;
-            assert_eq!(failed, CallbackEffect::Held, "{ledger} {kind:?}: nobody is told");
-            assert_eq!(held_callbacks(&fixture).await, bounced_callback("failed-by hand"), "{ledger} {kind:?}");
-            held::reapply(&fixture.redis, &fixture.sql, "failed-by hand", NOW).await.unwrap();
+            assert_eq!(failed, CallbackEffect::Parked, "{ledger} {kind:?}: nobody is told");
+            assert_eq!(parked_callbacks(&fixture).await, bounced_callback("failed-by hand"), "{ledger} {kind:?}");
+            parked::reapply(&fixture.redis, &fixture.sql, "failed-by hand", NOW).await.unwrap();
             let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
             assert_eq!((open.len(), open[0].kind), (1, kind), "{ledger}: not sent again");
         }
@@ -78,42 +78,42 @@ async fn a_failed_refund_that_names_no_order_is_that_of_the_order_with_its_payme
         let late = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "red_1", "s").await;
         assert_eq!(late, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-        assert_eq!(refund_failed_without_order(&fixture, "other", "red_2").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(refund_failed_without_order(&fixture, "other", "red_2").await, CallbackEffect::Parked, "{ledger}");
         assert_eq!(
-            held_callbacks(&fixture).await,
+            parked_callbacks(&fixture).await,
             [("failed-red_2".to_owned(), "unknown_order".to_owned())],
             "{ledger}"
         );
         // The ledger had lost the order when the failure was reported; it came back, and its refund had been made.
         let fixture = new_fixture(ledger, 5, 1).await;
         let payment = format!("pay-{}", fixture.order_no(1));
-        assert_eq!(refund_failed_without_order(&fixture, &payment, "red_3").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(refund_failed_without_order(&fixture, &payment, "red_3").await, CallbackEffect::Parked, "{ledger}");
         let order_no = fixture.refunding_order(1, "ada").await;
         refunds::confirm(&fixture.sql, RefundKind::Orders, &fixture.refund_callback(&order_no, "")).await.unwrap();
-        held::reapply(&fixture.redis, &fixture.sql, "failed-red_3", NOW).await.unwrap();
+        parked::reapply(&fixture.redis, &fixture.sql, "failed-red_3", NOW).await.unwrap();
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}: not sent again");
     }
 }
 
 /// The shop refunded a part of the payment by hand, and all of it later.
 #[tokio::test]
-async fn a_failed_refund_of_a_part_is_held_and_is_no_failure_of_the_whole() {
+async fn a_failed_refund_of_a_part_is_parked_and_is_no_failure_of_the_whole() {
     for ledger in LEDGERS {
         for kind in [RefundKind::Orders, RefundKind::Overpayments] {
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
             let (order_no, payment) = requested_refund(&fixture, kind).await;
             let fail_part = async |refund: &str| part_failed_without_order(&fixture, &payment, 10, refund).await;
-            let held = |refund: &str| (format!("failed-{refund}"), "wrong_amount".to_owned());
-            assert_eq!(fail_part("before").await, CallbackEffect::Held, "{ledger} {kind:?}: nobody is told");
+            let parked = |refund: &str| (format!("failed-{refund}"), "wrong_amount".to_owned());
+            assert_eq!(fail_part("before").await, CallbackEffect::Parked, "{ledger} {kind:?}: nobody is told");
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures, 0, "{ledger} {kind:?}");
             let made = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
             assert_eq!(made, CallbackEffect::Changed, "{ledger} {kind:?}");
-            assert_eq!(fail_part("after").await, CallbackEffect::Held, "{ledger} {kind:?}");
-            held::reapply(&fixture.redis, &fixture.sql, "failed-after", NOW).await.unwrap();
+            assert_eq!(fail_part("after").await, CallbackEffect::Parked, "{ledger} {kind:?}");
+            parked::reapply(&fixture.redis, &fixture.sql, "failed-after", NOW).await.unwrap();
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}: sent again");
-            let mut both = held_callbacks(&fixture).await;
+            let mut both = parked_callbacks(&fixture).await;
             both.sort();
-            assert_eq!(both, [held("after"), held("before")], "{ledger} {kind:?}");
+            assert_eq!(both, [parked("after"), parked("before")], "{ledger} {kind:?}");
             fixture.send_refunds(&provider, 60_000).await.unwrap();
             assert_eq!(provider.refunds.borrow().len(), 0, "{ledger} {kind:?}");
         }
@@ -121,7 +121,7 @@ async fn a_failed_refund_of_a_part_is_held_and_is_no_failure_of_the_whole() {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.paid_order(1, "ada").await;
         let payment = format!("pay-{order_no}");
-        assert_eq!(part_failed_without_order(&fixture, &payment, 10, "part").await, CallbackEffect::Held, "{ledger}");
+        assert_eq!(part_failed_without_order(&fixture, &payment, 10, "part").await, CallbackEffect::Parked, "{ledger}");
         let made = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
         assert_eq!(made, CallbackEffect::Changed, "{ledger}: the order stays paid");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
@@ -130,7 +130,7 @@ async fn a_failed_refund_of_a_part_is_held_and_is_no_failure_of_the_whole() {
 
 /// The shop refunded by hand while a refund of the app was under way, or the report names no refund and one has failed.
 #[tokio::test]
-async fn a_success_that_is_not_of_the_known_refund_is_held() {
+async fn a_success_that_is_not_of_the_known_refund_is_parked() {
     for ledger in LEDGERS {
         for kind in [RefundKind::Orders, RefundKind::Overpayments] {
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
@@ -147,11 +147,11 @@ async fn a_success_that_is_not_of_the_known_refund_is_held() {
             let own = open[0].refund.clone();
             assert_eq!(ended("refund.succeeded", &own).await, CallbackEffect::Changed, "{ledger}");
             assert_eq!(ended("refund.succeeded", "re_1").await, CallbackEffect::NoChange, "{ledger}: late");
-            assert_eq!(ended("refund.succeeded", "by hand").await, CallbackEffect::Held, "{ledger} {kind:?}");
-            let held = vec![("refund.succeeded-by hand".to_owned(), "unclear_refund".to_owned())];
-            assert_eq!(held_callbacks(&fixture).await, held, "{ledger}");
+            assert_eq!(ended("refund.succeeded", "by hand").await, CallbackEffect::Parked, "{ledger} {kind:?}");
+            let parked = vec![("refund.succeeded-by hand".to_owned(), "unclear_refund".to_owned())];
+            assert_eq!(parked_callbacks(&fixture).await, parked, "{ledger}");
             // The failure of the refund that counted is still noticed.
-            assert_eq!(ended("refund.failed", &own).await, CallbackEffect::Held, "{ledger}");
+            assert_eq!(ended("refund.failed", &own).await, CallbackEffect::Parked, "{ledger}");
         }
         // Either report names no refund: the order stays paid until an operator has asked the provider.
         for (failed, succeeded) in [("re_1", ""), ("", "re_1"), ("", "")] {
@@ -161,9 +161,9 @@ async fn a_success_that_is_not_of_the_known_refund_is_held() {
             let failure = refund_failed(&fixture, &order_no, &payment, failed, "f").await;
             assert_eq!(failure, CallbackEffect::NoChange, "{ledger}");
             let success = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, succeeded, "s").await;
-            assert_eq!(success, CallbackEffect::Held, "{ledger}");
+            assert_eq!(success, CallbackEffect::Parked, "{ledger}");
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-            let replayed = held::reapply(&fixture.redis, &fixture.sql, "s", NOW).await.unwrap();
+            let replayed = parked::reapply(&fixture.redis, &fixture.sql, "s", NOW).await.unwrap();
             assert_eq!(replayed, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         }
@@ -213,7 +213,7 @@ async fn a_refund_made_at_the_provider_whose_failure_is_reported_first_confirms_
 }
 
 #[tokio::test]
-async fn a_crashed_replay_of_an_unclear_refund_leaves_it_held_or_applied() {
+async fn a_crashed_reapplication_of_an_unclear_refund_leaves_it_parked_or_applied() {
     crash_at_every_call_and_recover(
         1,
         async |fixture| {
@@ -222,17 +222,17 @@ async fn a_crashed_replay_of_an_unclear_refund_leaves_it_held_or_applied() {
             refund_failed(fixture, &order_no, &payment, "re_1", "f").await;
             refund_ended(fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
         },
-        async |fixture| held::reapply(&fixture.redis, &fixture.sql, "s", NOW).await.map(|_| ()),
+        async |fixture| parked::reapply(&fixture.redis, &fixture.sql, "s", NOW).await.map(|_| ()),
         async |fixture| {
             fixture.recover().await;
         },
         async |fixture, point| {
             let order_no = fixture.order_no(1);
-            let is_held = held_callbacks(fixture).await == [("s".to_owned(), "unclear_refund".to_owned())];
+            let is_parked = parked_callbacks(fixture).await == [("s".to_owned(), "unclear_refund".to_owned())];
             let (status, expected) = (fixture.ledger_status(&order_no).await, OrderStatus::Paid);
-            assert_eq!(status, Some(if is_held { expected } else { OrderStatus::Refunded }), "{point}");
+            assert_eq!(status, Some(if is_parked { expected } else { OrderStatus::Refunded }), "{point}");
             let refunds = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap();
-            assert_eq!(refunds.len(), usize::from(!is_held), "{point}");
+            assert_eq!(refunds.len(), usize::from(!is_parked), "{point}");
         },
     )
     .await;

@@ -34,13 +34,13 @@ async fn an_order_is_written_and_paid() {
 }
 
 #[tokio::test]
-async fn a_payment_of_the_wrong_amount_is_held() {
+async fn a_payment_of_the_wrong_amount_is_parked() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 2).await;
         let order_no = fixture.pending_order(1, "ada", 2).await;
         assert_eq!(
             fixture.apply_callback("payment.succeeded", &order_no, "e", 199).await.unwrap(),
-            CallbackEffect::Held,
+            CallbackEffect::Parked,
             "{ledger}"
         );
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
@@ -280,7 +280,7 @@ async fn an_order_cannot_be_cancelled_after_its_time_to_pay() {
 
 /// The secret of a provider that is still configured, or was, pays no order that another one opened (E2).
 #[tokio::test]
-async fn a_callback_of_another_provider_than_the_orders_is_held() {
+async fn a_callback_of_another_provider_than_the_orders_is_parked() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 5).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
@@ -300,7 +300,7 @@ async fn a_callback_of_another_provider_than_the_orders_is_held() {
                 ..ProviderCallback::default()
             };
             let effect = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
-            assert_eq!(effect == CallbackEffect::Held, id == "other", "{ledger} {id}");
+            assert_eq!(effect == CallbackEffect::Parked, id == "other", "{ledger} {id}");
             let order = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
             assert_eq!(order.status, expected, "{ledger} {id}");
         }

@@ -26,7 +26,7 @@ const NGINX_DIRECTORY: &str = "deploy/self-hosted/nginx";
 const EVERY_HOST: &str = "default open;";
 
 /// The operators' host name of [`Nginx::start_with_desk`].
-pub const DESK_HOST: &str = "desk.sale.example";
+pub const OPERATOR_HOST: &str = "operators.sale.example";
 
 /// An nginx server with its own directory.
 pub struct Nginx {
@@ -42,9 +42,9 @@ impl Nginx {
         Self::start_with_listen(directory, root, app_ports, EVERY_HOST, plain_listen)
     }
 
-    /// Like [`Nginx::start`], with [`DESK_HOST`] as the operators' host name.
+    /// Like [`Nginx::start`], with [`OPERATOR_HOST`] as the operators' host name.
     pub fn start_with_desk(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
-        let hosts = format!("default closed;\n{DESK_HOST} only;");
+        let hosts = format!("default closed;\n{OPERATOR_HOST} only;");
         Self::start_with_listen(directory, root, app_ports, &hosts, plain_listen)
     }
 
@@ -81,7 +81,7 @@ impl Nginx {
         let (port, redirect_port, ipv6_redirect_port) =
             (ports::pick_unused()?, ports::pick_unused()?, ports::pick_unused()?);
         let here = directory.to_string_lossy();
-        let parts = ["", "-lanes", "-operators", "-desk", "-cors"];
+        let parts = ["", "-lanes", "-operators", "-operator-host", "-cors"];
         for file in parts.map(|part| format!("stampede{part}.conf")) {
             let path = root.join(NGINX_DIRECTORY).join(&file);
             let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -67,22 +67,22 @@ pub struct SliderPiece {
     pub y: u16,
 }
 
-/// A check that its provider shows on the page.
+/// A check that a hosted service shows on the page.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct HostedChallenge<'a> {
     /// The check.
     pub hosted: HostedCheck<'a>,
 }
 
-/// What the page needs to show a provider's widget.
+/// What the page needs to show a hosted widget.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct HostedCheck<'a> {
-    /// URL of the provider's script.
+    /// URL of the service's script.
     pub script: &'a str,
     /// The site key, with which the page renders the widget.
     pub site_key: &'a str,
-    /// The action to render the widget with, where the provider has actions.
+    /// The action to render the widget with, where the service has actions.
     pub action: &'static str,
 }
 
@@ -95,7 +95,7 @@ pub struct Solution {
     /// The solution of a puzzle.
     #[schemars(with = "Option<PuzzleSolution>")]
     pub captcha: Option<JsonObject<PuzzleSolution>>,
-    /// The token of a provider's widget, at most 8,192 bytes.
+    /// The token of a hosted widget, at most 8,192 bytes.
     pub hosted: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Verifies tokens with the key set that an identity provider publishes (RFC 7517).
+//! Verifies tokens with the key set that an issuer publishes (RFC 7517).
 
 use jsonwebtoken::{
     Algorithm, DecodingKey, decode_header, get_current_timestamp,

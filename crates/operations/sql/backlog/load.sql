@@ -7,5 +7,5 @@ SELECT
   ),
   {refunds},
   {stuck_refunds},
-  (SELECT COUNT(*) FROM callbacks WHERE outcome NOT IN {not_held_outcomes}),
+  (SELECT COUNT(*) FROM callbacks WHERE outcome NOT IN {unparked_outcomes}),
   (SELECT COUNT(*) FROM dead_letters WHERE replayed_at < died_at)

@@ -5,7 +5,7 @@ WHERE state IN ('published', 'paused', 'closed') AND ends_at <= ?1 AND updated_a
     SELECT DISTINCT {activity_of} AS activity
     FROM (
       SELECT order_no FROM callbacks WHERE outcome = ''
-      UNION ALL SELECT order_no FROM callbacks WHERE outcome NOT IN {not_held_outcomes}
+      UNION ALL SELECT order_no FROM callbacks WHERE outcome NOT IN {unparked_outcomes}
       UNION ALL SELECT order_no FROM refunds WHERE state <> 'confirmed'
       UNION ALL SELECT order_no FROM overpayments WHERE state <> 'confirmed'
       UNION ALL SELECT order_no FROM events WHERE state = 'waiting'

@@ -18,14 +18,14 @@ SELECT
     SELECT CAST(COALESCE(SUM((
       SELECT COUNT(*)
       FROM orders o
-      WHERE o.activity = a.id AND o.unsettled_since > 0 AND o.unsettled_since <= CAST(?2 AS BIGINT)
+      WHERE o.activity = a.id AND o.unsynced_since > 0 AND o.unsynced_since <= CAST(?2 AS BIGINT)
     )), 0) AS BIGINT)
     FROM activities a
     WHERE (
-      SELECT o.unsettled_since
+      SELECT o.unsynced_since
       FROM orders o
-      WHERE o.activity = a.id AND o.unsettled_since > 0
-      ORDER BY o.unsettled_since
+      WHERE o.activity = a.id AND o.unsynced_since > 0
+      ORDER BY o.unsynced_since
       LIMIT 1
     ) <= CAST(?2 AS BIGINT)
   ),

@@ -117,7 +117,7 @@ pub struct OrderDetails<'a> {
     pub events: Vec<EventRecord>,
 }
 
-/// A held callback that an operator resolved.
+/// A parked callback that an operator resolved.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct ResolvedCallback {

@@ -116,7 +116,7 @@ impl Text {
             ),
             ("stampede_refunds_open", "Refunds that no provider has confirmed.", backlog.refunds),
             ("stampede_refunds_stuck", "Open refunds whose last try failed.", backlog.stuck_refunds),
-            ("stampede_callbacks_held", "Payment callbacks held for an operator.", backlog.held_callbacks),
+            ("stampede_callbacks_parked", "Payment callbacks parked for an operator.", backlog.parked_callbacks),
             ("stampede_dead_letters", "Dead letters that were not put back.", backlog.dead_letters),
         ] {
             self.gauge(name, help, [("", value)]);
@@ -202,7 +202,7 @@ mod tests {
             "stampede_events_oldest_age_seconds 4",
             "stampede_refunds_open 2",
             "stampede_refunds_stuck 0",
-            "stampede_callbacks_held 0",
+            "stampede_callbacks_parked 0",
             "stampede_dead_letters 0",
         ];
         assert_eq!(lines(&text(Some(&activities()), Some(&ledger()), Millis(9_999))), expected);

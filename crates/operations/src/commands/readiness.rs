@@ -152,7 +152,7 @@ pub fn secrets_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<Stri
     .find_map(|(name, fault, _)| fault(variable(name).as_ref()).map(|fault| format!("the variable {name} {fault}")))
 }
 
-/// Returns what is wrong with the variables of tokens whose keys the identity provider publishes.
+/// Returns what is wrong with the variables of tokens whose keys the issuer publishes.
 fn published_keys_fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<String> {
     let url = variable("jwt_jwks_url");
     if url.as_ref().is_empty() {

@@ -3,7 +3,7 @@
 //! Metrics read them with one query, which indexes serve.
 
 use domain::time::Millis;
-use payments::ledger::callback_outcomes::not_held_outcomes;
+use payments::ledger::callback_outcomes::unparked_outcomes;
 use serde::{Deserialize, Serialize};
 use stores::{
     ledger::row_reader::RowReader,
@@ -21,8 +21,8 @@ pub struct Backlog {
     pub refunds: i64,
     /// Of those, the ones whose last attempt failed or was not answered.
     pub stuck_refunds: i64,
-    /// Callbacks held for an operator (E2).
-    pub held_callbacks: i64,
+    /// Callbacks parked for an operator (E2).
+    pub parked_callbacks: i64,
     /// Dead letters not requeued since they last failed (D4).
     pub dead_letters: i64,
 }
@@ -42,7 +42,7 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
         include_str!("../../sql/backlog/load.sql"),
         refunds = refunds(""),
         stuck_refunds = refunds("AND last_error <> ''"),
-        not_held_outcomes = not_held_outcomes(),
+        unparked_outcomes = unparked_outcomes(),
     );
     let rows = sql.run(&statement, Vec::new()).await?;
     let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
@@ -51,7 +51,7 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
         oldest_event_at: Millis(row.int()?),
         refunds: row.int()?,
         stuck_refunds: row.int()?,
-        held_callbacks: row.int()?,
+        parked_callbacks: row.int()?,
         dead_letters: row.int()?,
     })
 }

@@ -24,9 +24,9 @@ use orders::{
     },
     message_batch::{self, InsertAnswer, NO_ROOM},
     order_record::StateFields,
-    settle::{CLOSED_ORDER_TTL_SECONDS, OrderState},
     status::load_order,
     stream,
+    sync::{CLOSED_ORDER_TTL_SECONDS, OrderState},
 };
 use payments::ledger::callback_rows::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE};
 use serde::Serialize;

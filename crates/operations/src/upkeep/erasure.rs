@@ -7,7 +7,7 @@
 //! stays: if its id is used again, old messages and gates are fenced.
 
 use domain::{ids::ActivityId, time::Millis};
-use payments::ledger::callback_outcomes::{not_held_outcomes, settled_outcomes};
+use payments::ledger::callback_outcomes::{final_outcomes, unparked_outcomes};
 use sale::{listed_activities, visitors::CachedActivity};
 use serde_json::json;
 use stores::{
@@ -58,7 +58,7 @@ pub async fn erase_old<R: Redis, S: Sql, K: KeyValue>(
 }
 
 /// Marks activities of which nothing is alive: no order waits for payment or a refund, and no callback, refund or event
-/// waits. An activity in `listed` may have a gate or queued orders; in another one there is nothing to settle.
+/// waits. An activity in `listed` may have a gate or queued orders; in another one there is nothing to sync.
 async fn mark<S: Sql>(sql: &S, listed: &[ActivityId], before: Millis) -> Result<(), StoreError> {
     let activity_of = match sql.dialect() {
         Dialect::Sqlite => "substr(w.order_no, 1, instr(w.order_no, '.') - 1)",
@@ -68,7 +68,7 @@ async fn mark<S: Sql>(sql: &S, listed: &[ActivityId], before: Millis) -> Result<
         include_str!("../../sql/erasure/mark.sql"),
         json_values = sql.dialect().json_values("?2"),
         activity_of = activity_of,
-        not_held_outcomes = not_held_outcomes(),
+        unparked_outcomes = unparked_outcomes(),
     );
     let params = vec![before.0.into(), json!(listed).to_string().into(), MAX_ACTIVITIES.into()];
     sql.run(&statement, params).await.map(|_| ())
@@ -120,7 +120,7 @@ async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Re
 fn records() -> [(&'static str, &'static str, String); 4] {
     [
         ("events", "order_no, step", "state <> 'waiting'".to_owned()),
-        ("callbacks", "id", format!("outcome IN {}", settled_outcomes())),
+        ("callbacks", "id", format!("outcome IN {}", final_outcomes())),
         ("overpayments", "payment", "state = 'confirmed'".to_owned()),
         ("dead_letters", "order_no", "1 = 1".to_owned()),
     ]

@@ -85,20 +85,20 @@ pub async fn compare_gates<R: Redis, S: Sql>(
 ///   restored: both stores get a version that is later still, so that the request cannot finish its change.
 ///
 /// An activity that a store fails on is recorded in the report. Gates that were not corrected when the time was up are left
-/// to the next sweep. `turn` grows from sweep to sweep: each begins with another gate.
+/// to the next sweep. `rotation` grows from sweep to sweep: each begins with another gate.
 pub async fn correct_gates<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     ComparedGates { mut outcomes, .. }: ComparedGates,
     ticket_secret: &str,
-    turn: i64,
+    rotation: i64,
     now: Millis,
     report: &mut Report,
 ) {
     let rebuild_budget = Budget { time: Duration::ZERO, ..Budget::SWEEP };
     let nonce = String::new();
     let operator = OperatorContext { redis, sql, ticket_secret, now, nonce, rebuild_budget, may_change_money: false };
-    let first = usize::try_from(turn).unwrap_or_default().checked_rem(outcomes.len()).unwrap_or_default();
+    let first = usize::try_from(rotation).unwrap_or_default().checked_rem(outcomes.len()).unwrap_or_default();
     outcomes.rotate_left(first);
     let started = Instant::now();
     for (expected, outcome) in outcomes {

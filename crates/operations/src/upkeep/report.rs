@@ -17,7 +17,7 @@ pub struct Report {
     /// Orders whose time to pay was over.
     pub expired: usize,
     /// Transitions that Redis had not applied, or had lost.
-    pub settled: usize,
+    pub synced: usize,
     /// Orders written from messages that no writer had read.
     pub written: usize,
     /// Orders written from messages that another writer had read and not acknowledged.
@@ -108,7 +108,7 @@ pub struct Remaining {
     pub due: i64,
     /// Changes of orders at least three seconds ago that Redis has not confirmed.
     #[schemars(range(min = 0))]
-    pub unsettled: i64,
+    pub unsynced: i64,
     /// Payment callbacks that are not processed.
     #[schemars(range(min = 0))]
     pub callbacks: i64,

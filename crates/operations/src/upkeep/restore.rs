@@ -7,7 +7,7 @@ use domain::{
 use orders::{
     ledger::order_rows::OrderRow,
     order_record::{OrderFields, StateFields},
-    settle::CLOSED_ORDER_TTL_SECONDS,
+    sync::CLOSED_ORDER_TTL_SECONDS,
 };
 use serde::{Deserialize, Serialize};
 use stores::{

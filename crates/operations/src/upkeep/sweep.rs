@@ -29,9 +29,9 @@ use crate::{
     upkeep::{
         budget::Budget,
         erasure, gates,
+        passes::{self, LEASE, LEASE_MS},
         rebuild::{RebuildOutcome, continue_interrupted},
         report::{Notice, Report},
-        turns::{self, LEASE, LEASE_MS},
     },
 };
 
@@ -243,14 +243,14 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         let time = (elapsed, TIME_BUDGET * 6 / 10);
         // Units are released before providers are called, because a provider may be slow.
         let with_messages = &gates.with_messages;
-        turns::work_in_turns(redis, sql, &mut self.lease, with_messages, self.now, time, &mut self.report).await?;
+        passes::work_in_passes(redis, sql, &mut self.lease, with_messages, self.now, time, &mut self.report).await?;
         self.process_payments().await?;
         // After what is urgent, because a correction waits as long as the ledger makes it wait. A sweep without a lease
         // leaves them to the one that has it.
         if self.renew_lease(TIME_BUDGET * 2).await? {
-            let (step, turn) = (Instant::now(), self.lease.token);
+            let (step, rotation) = (Instant::now(), self.lease.token);
             let now = self.current_time();
-            gates::correct_gates(redis, sql, gates, ticket_secret, turn, now, &mut self.report).await;
+            gates::correct_gates(redis, sql, gates, ticket_secret, rotation, now, &mut self.report).await;
             self.end_step("correct", step);
         }
         // The next two have time of their own, however long payments took: a slow provider keeps no sale closed, and extends
@@ -267,7 +267,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         }
         let step = Instant::now();
         let now = self.current_time();
-        self.report.remaining = turns::count_remaining(redis, sql, &activities, now, &mut self.report).await?;
+        self.report.remaining = passes::count_remaining(redis, sql, &activities, now, &mut self.report).await?;
         self.end_step("remaining", step);
         Ok(())
     }

@@ -1,6 +1,6 @@
 INSERT INTO orders (
   order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by,
-  free_cancel_until, updated_at, unsettled_since
+  free_cancel_until, updated_at, unsynced_since
 )
 WITH sale AS MATERIALIZED (
   SELECT a.id, a.pay_timeout_ms, p.epoch

@@ -1,6 +1,6 @@
 INSERT INTO orders (
   order_no, activity, sku, user_id, quantity, amount, currency, status, live, created_at, pay_by,
-  free_cancel_until, updated_at, unsettled_since
+  free_cancel_until, updated_at, unsynced_since
 )
 SELECT
   e.value ->> 0, a.id, e.value ->> 1, e.value ->> 2, e.value ->> 3, e.value ->> 4, e.value ->> 5,

@@ -7,5 +7,5 @@ SET
   END,
   extended = 1,
   updated_at = ?3,
-  unsettled_since = ?3
+  unsynced_since = ?3
 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?3

@@ -1,6 +1,6 @@
 //! Statements that insert orders into the ledger and change them.
 //!
-//! Each transition is one conditional statement. The caller whose statement changed the row settles Redis.
+//! Each transition is one conditional statement. The caller whose statement changed the row syncs Redis.
 
 use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
@@ -15,7 +15,7 @@ use stores::{
 };
 
 use super::order_rows::{COLUMNS, OrderRow, load_states, parse_rows};
-use crate::settle::Transition;
+use crate::sync::Transition;
 
 /// How long an order whose time to pay is over waits for the provider's answer about its open session, in milliseconds.
 /// A payment that is reported later counts as late.
@@ -99,7 +99,7 @@ pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> 
 pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', was_cancelled = 1, \
-         updated_at = ?2, unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?2 RETURNING {COLUMNS}"
+         updated_at = ?2, unsynced_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?2 RETURNING {COLUMNS}"
     );
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
 }
@@ -118,7 +118,7 @@ pub async fn release<S: Sql>(
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = ?3, live = 0, reason = ?4, free_cancel_until = ?2, \
-         was_cancelled = CASE ?3 WHEN 'cancelled' THEN 1 ELSE 0 END, updated_at = ?2, unsettled_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
+         was_cancelled = CASE ?3 WHEN 'cancelled' THEN 1 ELSE 0 END, updated_at = ?2, unsynced_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
     );
     let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())

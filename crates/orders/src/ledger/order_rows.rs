@@ -13,7 +13,7 @@ use stores::{
     reply::{non_empty, non_zero_time},
 };
 
-use crate::settle::{OrderState, Transition};
+use crate::sync::{OrderState, Transition};
 
 /// An order as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@ UPDATE orders
 SET
   status = 'refunded',
   updated_at = ?2,
-  unsettled_since = ?2,
+  unsynced_since = ?2,
   live = CASE
     WHEN (SELECT a.refund_restocks FROM activities a WHERE a.id = orders.activity) = 1 THEN 0
     ELSE live

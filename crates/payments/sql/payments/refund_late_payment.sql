@@ -6,6 +6,6 @@ SET
   {provider},
   paid_at = ?3,
   updated_at = ?3,
-  unsettled_since = ?3
+  unsynced_since = ?3
 WHERE order_no = ?1 AND status IN ('cancelled', 'expired')
 RETURNING {columns}

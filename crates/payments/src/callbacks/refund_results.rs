@@ -1,7 +1,7 @@
 //! Applies what a provider reports about refunds: the app's, and those made at the provider (E4, I6).
 
 use domain::{order::OrderStatus, time::Millis};
-use orders::{ledger::order_rows::OrderRow, settle::settle_order};
+use orders::{ledger::order_rows::OrderRow, sync::sync_order};
 use stores::ports::{Redis, Sql, StoreError};
 
 use super::{CallbackOutcome, REFUND_SUCCEEDED};
@@ -45,7 +45,7 @@ pub async fn succeeded<R: Redis, S: Sql>(
     if order.status == OrderStatus::Paid {
         match callback_rows::load_reported_failure(sql, callback).await? {
             ReportedFailure::OfThisRefund => return Ok(CallbackOutcome::NoChange),
-            ReportedFailure::Possible if !callback.is_replayed => return Ok(CallbackOutcome::UnclearRefund),
+            ReportedFailure::Possible if !callback.is_reapplied => return Ok(CallbackOutcome::UnclearRefund),
             ReportedFailure::Possible | ReportedFailure::No => {}
         }
         refunds::record_confirmed(sql, callback, now).await?;
@@ -58,7 +58,7 @@ pub async fn succeeded<R: Redis, S: Sql>(
     }
     match callback_rows::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {
-            settle_order(redis, &row).await?;
+            sync_order(redis, &row).await?;
             Ok(CallbackOutcome::Refunded)
         }
         None => Ok(CallbackOutcome::NoChange),
@@ -66,7 +66,7 @@ pub async fn succeeded<R: Redis, S: Sql>(
 }
 
 /// Applies a refund that failed. It is sent again, unless the provider had confirmed it: the order is then refunded
-/// although its buyer has no money back, and the callback is held for an operator (I6).
+/// although its buyer has no money back, and the callback is parked for an operator (I6).
 pub async fn failed<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
     if refunds::record_failure(sql, callback, now).await? {
         return Ok(CallbackOutcome::RefundToRetry);

@@ -14,9 +14,9 @@ pub enum CallbackEffect {
     Changed,
     /// Nothing to do: it was applied before, or its type changes nothing.
     NoChange,
-    /// Held for an operator: wrong amount, currency or provider, unknown order or payment, a confirmed refund that failed
+    /// Parked for an operator: wrong amount, currency or provider, unknown order or payment, a confirmed refund that failed
     /// later, or a refund beside it.
-    Held,
+    Parked,
 }
 
 macro_rules! outcomes {
@@ -76,22 +76,22 @@ outcomes! {
     /// Its payment is being refunded as an overpayment.
     GivenBack "given_back" NoChange;
     /// The ledger does not have its order (E2).
-    UnknownOrder "unknown_order" Held;
+    UnknownOrder "unknown_order" Parked;
     /// Its amount or currency is not the order's, or not the refund's (E2).
-    WrongAmount "wrong_amount" Held;
+    WrongAmount "wrong_amount" Parked;
     /// Its order was paid with another payment, and it names none that could be refunded.
-    PaidTwice "paid_twice" Held;
+    PaidTwice "paid_twice" Parked;
     /// It names no payment, or none that the ledger knows (E2).
-    UnknownPayment "unknown_payment" Held;
+    UnknownPayment "unknown_payment" Parked;
     /// It reported that a refund failed, which the provider had confirmed (E4).
-    RefundBounced "refund_bounced" Held;
+    RefundBounced "refund_bounced" Parked;
     /// It reported a refund beside another one that was made, or one that names none after a failure: the money may be back
     /// twice, or not at all (I6).
-    UnclearRefund "unclear_refund" Held;
+    UnclearRefund "unclear_refund" Parked;
     /// Another provider than the callback's opened the order's payment session (E2).
-    WrongProvider "wrong_provider" Held;
+    WrongProvider "wrong_provider" Parked;
     /// A later build, beside which this one runs, processed it, and may hold it.
-    Unknown "unknown" Held;
+    Unknown "unknown" Parked;
     /// An operator refunds its payment. A trigger records the refund in the same statement, and leaves the callback
     /// unchanged if its order was paid with this payment, or may have been.
     RefundedByOperator "refunded_by_operator" Changed;
@@ -100,7 +100,7 @@ outcomes! {
 }
 
 impl CallbackOutcome {
-    /// Whether a refund with this outcome is held because the provider reported it before its payment.
+    /// Whether a refund with this outcome is parked because the provider reported it before its payment.
     #[must_use]
     pub fn is_early(self) -> bool {
         matches!(self, Self::UnknownOrder | Self::UnknownPayment)
@@ -135,9 +135,9 @@ impl Serialize for CallbackOutcome {
 }
 
 /// The outcomes that hold a callback for an operator, as a list in SQL.
-pub(crate) fn held_outcomes() -> &'static str {
+pub(crate) fn parked_outcomes() -> &'static str {
     static LIST: LazyLock<String> = LazyLock::new(|| {
-        sql_list(|outcome| outcome.effect() == CallbackEffect::Held && *outcome != CallbackOutcome::Unknown)
+        sql_list(|outcome| outcome.effect() == CallbackEffect::Parked && *outcome != CallbackOutcome::Unknown)
     });
     &LIST
 }
@@ -149,17 +149,17 @@ pub(crate) fn early_outcomes() -> &'static str {
 }
 
 /// The outcomes that hold no callback, as a list in SQL; that of an unprocessed one is the first. Callbacks with another
-/// outcome are held, also those with an outcome of a later build. The index `callbacks_held` of the schema has the same
+/// outcome are parked, also those with an outcome of a later build. The index `callbacks_parked` of the schema has the same
 /// list: SQLite uses it only for this text.
-pub fn not_held_outcomes() -> &'static str {
-    static LIST: LazyLock<String> = LazyLock::new(|| sql_list(|outcome| outcome.effect() != CallbackEffect::Held));
+pub fn unparked_outcomes() -> &'static str {
+    static LIST: LazyLock<String> = LazyLock::new(|| sql_list(|outcome| outcome.effect() != CallbackEffect::Parked));
     &LIST
 }
 
-/// The outcomes of processed callbacks that are not held, as a list in SQL: these can be erased.
-pub fn settled_outcomes() -> &'static str {
+/// The outcomes of processed callbacks that are not parked, as a list in SQL: these can be erased.
+pub fn final_outcomes() -> &'static str {
     static LIST: LazyLock<String> = LazyLock::new(|| {
-        sql_list(|outcome| outcome.effect() != CallbackEffect::Held && *outcome != CallbackOutcome::Unprocessed)
+        sql_list(|outcome| outcome.effect() != CallbackEffect::Parked && *outcome != CallbackOutcome::Unprocessed)
     });
     &LIST
 }
@@ -191,7 +191,7 @@ mod tests {
     fn the_schemas_name_the_outcomes_of_the_enum() {
         for schema in SCHEMAS {
             let one_line = schema.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(one_line.contains(&format!("WHERE outcome NOT IN {};", not_held_outcomes())));
+            assert!(one_line.contains(&format!("WHERE outcome NOT IN {};", unparked_outcomes())));
             let refunded = CallbackOutcome::RefundedByOperator.as_str();
             assert!(schema.contains(&format!("NEW.outcome = '{refunded}' AND OLD.outcome <> NEW.outcome")));
             let words = schema.split("outcome = '").skip(1).filter_map(|rest| rest.split('\'').next());

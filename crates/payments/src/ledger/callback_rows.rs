@@ -17,7 +17,7 @@ use stores::{
 };
 
 use super::{
-    callback_outcomes::{CallbackOutcome, early_outcomes, held_outcomes, not_held_outcomes, settled_outcomes},
+    callback_outcomes::{CallbackOutcome, early_outcomes, final_outcomes, parked_outcomes, unparked_outcomes},
     unprocessed::FIRST_TRY_AFTER_MS,
 };
 
@@ -48,7 +48,7 @@ pub struct Callback {
     pub outcome: CallbackOutcome,
     /// Whether an operator has it applied again.
     #[serde(skip)]
-    pub is_replayed: bool,
+    pub is_reapplied: bool,
 }
 
 pub(super) const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, provider, \
@@ -67,7 +67,7 @@ pub(super) fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
         provider: row.text()?,
         received_at: Millis(row.int()?),
         outcome: CallbackOutcome::parse(&row.text()?).unwrap_or(CallbackOutcome::Unknown),
-        is_replayed: false,
+        is_reapplied: false,
     })
 }
 
@@ -100,7 +100,7 @@ pub async fn record_callback<S: Sql>(
 }
 
 /// Loads the order of a callback, whether the statement that recorded the callback paid it (trigger `callbacks_pay`), and
-/// whether a refund of the order is held because its payment was unknown.
+/// whether a refund of the order is parked because its payment was unknown.
 ///
 /// # Errors
 /// See [`ledger`](super).
@@ -145,7 +145,7 @@ pub async fn name_order<S: Sql>(sql: &S, callback: &Callback) -> Result<Callback
     let statement = format!(include_str!("../../sql/payments/name_order.sql"), columns = CALLBACK_COLUMNS);
     let params = [&callback.id, &callback.payment, &callback.provider].map(|it| it.as_str().into());
     let named = sql.run(&statement, params.into()).await?.into_iter().next().map(parse_row).transpose()?;
-    Ok(Callback { is_replayed: callback.is_replayed, ..named.unwrap_or_else(|| callback.clone()) })
+    Ok(Callback { is_reapplied: callback.is_reapplied, ..named.unwrap_or_else(|| callback.clone()) })
 }
 
 /// Records what was done about a callback.
@@ -157,12 +157,12 @@ pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: CallbackOutcome) ->
     sql.run("UPDATE callbacks SET outcome = ?2 WHERE id = ?1", params).await.map(|_| ())
 }
 
-/// Lists up to `limit` held callbacks, newest first, with those whose outcome a later build wrote. If `before` is not
+/// Lists up to `limit` parked callbacks, newest first, with those whose outcome a later build wrote. If `before` is not
 /// empty, only those that follow the callback with this id.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn list_held<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Callback>, StoreError> {
+pub async fn list_parked<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Callback>, StoreError> {
     let page = match before {
         "" => "?1 = ''",
         _ => "(received_at, id) < (SELECT received_at, id FROM callbacks WHERE id = ?1)",
@@ -170,7 +170,7 @@ pub async fn list_held<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<
     let statement = format!(
         "SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE outcome NOT IN {} AND {page} \
          ORDER BY received_at DESC, id DESC LIMIT ?2",
-        not_held_outcomes()
+        unparked_outcomes()
     );
     let params = vec![sanitize(before), limit.into()];
     sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
@@ -180,10 +180,10 @@ pub async fn list_held<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn load_held<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
+pub async fn load_parked<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
     let Some(id) = stored_id(id) else { return Ok(None) };
-    let held_outcomes = held_outcomes();
-    let statement = format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE id = ?1 AND outcome IN {held_outcomes}");
+    let parked_outcomes = parked_outcomes();
+    let statement = format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE id = ?1 AND outcome IN {parked_outcomes}");
     sql.run(&statement, vec![id]).await?.into_iter().next().map(parse_row).transpose()
 }
 
@@ -197,7 +197,7 @@ pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<C
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Loads the refunds of a callback's order and payment that are held because the payment was unknown, if it is known now:
+/// Loads the refunds of a callback's order and payment that are parked because the payment was unknown, if it is known now:
 /// it paid the order, or is refunded as an overpayment.
 ///
 /// # Errors
@@ -248,11 +248,11 @@ pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Resu
     })
 }
 
-/// Sets a new outcome of a held callback. Returns the callback if this call changed it.
+/// Sets a new outcome of a parked callback. Returns the callback if this call changed it.
 ///
 /// # Errors
 /// See [`ledger`](super).
-pub async fn set_outcome_if_held<S: Sql>(
+pub async fn set_outcome_if_parked<S: Sql>(
     sql: &S,
     id: &str,
     outcome: CallbackOutcome,
@@ -260,19 +260,19 @@ pub async fn set_outcome_if_held<S: Sql>(
     let Some(id) = stored_id(id) else { return Ok(None) };
     let statement = format!(
         "UPDATE callbacks SET outcome = ?2 WHERE id = ?1 AND outcome IN {} RETURNING {CALLBACK_COLUMNS}",
-        held_outcomes()
+        parked_outcomes()
     );
     let rows = sql.run(&statement, vec![id, outcome.as_str().into()]).await?;
     rows.into_iter().next().map(parse_row).transpose()
 }
 
-/// Erases up to `limit` processed callbacks that were received at or before `before`. Held ones stay, and those whose
+/// Erases up to `limit` processed callbacks that were received at or before `before`. Parked ones stay, and those whose
 /// outcome a later build wrote. Returns how many were erased.
 ///
 /// # Errors
 /// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
-    let condition = format!("received_at <= ?1 AND outcome <> '' AND outcome IN {}", settled_outcomes());
+    let condition = format!("received_at <= ?1 AND outcome <> '' AND outcome IN {}", final_outcomes());
     delete_batch(sql, "callbacks", "id", &condition, vec![before.0.into(), limit.into()]).await
 }
 
@@ -298,7 +298,7 @@ pub async fn mark_paid<S: Sql>(
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'paid', live = 1, reason = '', payment = ?2, paid_at = ?3, updated_at = ?3, \
-         unsettled_since = ?3, {PROVIDER_OF_PAYMENT} WHERE order_no = ?1 AND status = ?5 RETURNING {COLUMNS}"
+         unsynced_since = ?3, {PROVIDER_OF_PAYMENT} WHERE order_no = ?1 AND status = ?5 RETURNING {COLUMNS}"
     );
     let mut params = params_of_payment(callback, now);
     params.push(from.as_str().into());
@@ -337,7 +337,7 @@ pub async fn request_refund<S: Sql>(
     now: Millis,
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
-        "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsettled_since = ?2 \
+        "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsynced_since = ?2 \
          WHERE order_no = ?1 AND status = 'paid' AND paid_at >= ?3 RETURNING {COLUMNS}"
     );
     let params = vec![order_no.to_string().into(), now.0.into(), paid_since.0.into()];

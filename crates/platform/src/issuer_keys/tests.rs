@@ -21,7 +21,7 @@ const PEM: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/Vpg
     -----END PRIVATE KEY-----\n";
 const PUBLIC: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
 
-/// An identity provider that takes 100 ms to answer, and the stores.
+/// An issuer that takes 100 ms to answer, and the stores.
 #[derive(Default)]
 struct World {
     machine: Machine,

@@ -9,10 +9,10 @@ WHERE a.state <> 'draft' AND (
     LIMIT 1
   ) <= CAST(?1 AS BIGINT)
   OR (
-    SELECT o.unsettled_since
+    SELECT o.unsynced_since
     FROM orders o
-    WHERE o.activity = a.id AND o.unsettled_since > 0
-    ORDER BY o.unsettled_since
+    WHERE o.activity = a.id AND o.unsynced_since > 0
+    ORDER BY o.unsynced_since
     LIMIT 1
   ) <= CAST(?2 AS BIGINT)
 )

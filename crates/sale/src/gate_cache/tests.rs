@@ -58,7 +58,7 @@ fn queued(request: &ReserveRequest) -> ReserveOutcome {
 /// Redis's reply at `now`, with the gate if the request refreshes it.
 fn reply(outcome: ReserveOutcome, refreshes: bool, now: i64) -> ReserveReply {
     let gate = refreshes.then(|| gate(ActivityState::Published));
-    ReserveReply { now: Millis(now), rate_limits: Vec::new(), gate, is_replay: false, outcome }
+    ReserveReply { now: Millis(now), rate_limits: Vec::new(), gate, is_repeat: false, outcome }
 }
 
 fn answer(cache: &mut Cache, request: &ReserveRequest, outcome: ReserveOutcome, refreshes: bool, now: i64) {
@@ -215,7 +215,7 @@ struct Redis {
 impl Redis {
     fn decide(&mut self, ticket: u128, sku: usize, quantity: i64) -> &'static str {
         if self.orders.contains(&ticket) {
-            return "replayed";
+            return "repeated";
         }
         if self.left[sku] < quantity {
             return "sold_out";
@@ -308,7 +308,7 @@ proptest! {
                         "sold_out" => SOLD_OUT,
                         _ => queued(&request),
                     };
-                    let reply = ReserveReply { is_replay: word == "replayed", ..reply(outcome, refreshes, now) };
+                    let reply = ReserveReply { is_repeat: word == "repeated", ..reply(outcome, refreshes, now) };
                     in_flight.push(InFlight { request, refreshes, reply });
                 }
                 Step::Receive(index) if index < in_flight.len() => {

@@ -172,7 +172,7 @@ pub async fn expected_gates<S: Sql>(
 /// # Errors
 /// See [`ledger`](super).
 pub async fn list_with_due_orders<S: Sql>(sql: &S, now: Millis, before: Millis) -> Result<Vec<ActivityId>, StoreError> {
-    // It asks for the first entry of each index: with statistics from a rush, in which no order is settled, PostgreSQL would
+    // It asks for the first entry of each index: with statistics from a rush, in which no order is synced, PostgreSQL would
     // look for any other condition in the table.
     let statement = include_str!("../../sql/activities/list_with_due_orders.sql");
     let rows = sql.run(statement, vec![now.0.into(), before.0.into()]).await?;

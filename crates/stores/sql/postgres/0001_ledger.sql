@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS skus (
   CHECK (total = -1 OR live <= total)
 );
 
--- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsettled_since` is the
+-- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsynced_since` is the
 -- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all. `provider` opened the payment
 -- session, and only its callbacks change the order. Until `free_cancel_until` a buyer's first cancel is no strike.
 -- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first.
@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS orders (
   payment TEXT NOT NULL DEFAULT '',
   provider TEXT NOT NULL DEFAULT '',
   updated_at BIGINT NOT NULL,
-  unsettled_since BIGINT NOT NULL DEFAULT 0,
+  unsynced_since BIGINT NOT NULL DEFAULT 0,
   FOREIGN KEY (activity, sku) REFERENCES skus (activity, sku),
   CHECK (CASE
     WHEN status IN ('pending_payment', 'paid') THEN live = 1
@@ -103,7 +103,7 @@ CREATE INDEX IF NOT EXISTS orders_of_sku ON orders (activity, sku, user_id);
 
 CREATE INDEX IF NOT EXISTS orders_due ON orders (activity, pay_by) WHERE status = 'pending_payment';
 
-CREATE INDEX IF NOT EXISTS orders_unsettled ON orders (activity, unsettled_since) WHERE unsettled_since > 0;
+CREATE INDEX IF NOT EXISTS orders_unsynced ON orders (activity, unsynced_since) WHERE unsynced_since > 0;
 
 -- The order of a failed refund that names only the payment.
 CREATE INDEX IF NOT EXISTS orders_of_payment ON orders (payment) WHERE payment <> '';
@@ -241,9 +241,9 @@ CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (next_try_at) WHERE outco
 
 CREATE INDEX IF NOT EXISTS callbacks_done ON callbacks (received_at) WHERE outcome <> '';
 
--- Partial index: few callbacks are held for an operator, and many are processed. An outcome of a later build holds its
+-- Partial index: few callbacks are parked for an operator, and many are processed. An outcome of a later build holds its
 -- callback.
-CREATE INDEX IF NOT EXISTS callbacks_held ON callbacks (received_at)
+CREATE INDEX IF NOT EXISTS callbacks_parked ON callbacks (received_at)
 WHERE outcome NOT IN ('', 'paid', 'paid_late', 'payment_named', 'refund_started', 'overpayment_refunded',
   'overpayment_back', 'refunded', 'refund_to_retry', 'session_ended', 'no_change', 'given_back',
   'refunded_by_operator', 'dismissed_by_operator');
@@ -450,7 +450,7 @@ CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state =
 CREATE OR REPLACE FUNCTION sessions_start() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE orders
-  SET checkout_url = NEW.url, provider = NEW.provider, extended = 1, updated_at = NEW.opened_at, unsettled_since = NEW.opened_at,
+  SET checkout_url = NEW.url, provider = NEW.provider, extended = 1, updated_at = NEW.opened_at, unsynced_since = NEW.opened_at,
     pay_by = pay_by + CASE
       WHEN extended = 0 THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity)
       ELSE 0
@@ -543,7 +543,7 @@ CREATE TABLE IF NOT EXISTS leases (
   resume_after TEXT NOT NULL DEFAULT ''
 );
 
--- When an operator refunds the payment of a held callback, the statement that sets its outcome also inserts the refund,
+-- When an operator refunds the payment of a parked callback, the statement that sets its outcome also inserts the refund,
 -- unless the payment paid its order, or may have: the order's payment id was lost with a ledger (I6). The order is
 -- locked: a concurrent statement that pays it comes first, or waits and finds the payment refunded.
 CREATE OR REPLACE FUNCTION callbacks_give_back() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -578,7 +578,7 @@ CREATE OR REPLACE FUNCTION callbacks_pay() RETURNS trigger LANGUAGE plpgsql AS $
 BEGIN
   UPDATE orders
   SET status = 'paid', payment = NEW.payment, paid_at = NEW.received_at, updated_at = NEW.received_at,
-    unsettled_since = NEW.received_at, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
+    unsynced_since = NEW.received_at, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
   WHERE order_no = NEW.order_no AND status = 'pending_payment' AND amount = NEW.amount AND currency = NEW.currency
     AND (provider = NEW.provider OR provider = '' OR NEW.provider = '');
   RETURN NULL;

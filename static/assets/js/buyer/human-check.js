@@ -1,4 +1,4 @@
-// Solves the human check of an activity: a proof of work, a visual puzzle, or a provider's widget.
+// Solves the human check of an activity: a proof of work, a visual puzzle, or a hosted widget.
 
 import { t } from "../shared/i18n.js";
 import { solveHostedCheck } from "./hosted-check.js";

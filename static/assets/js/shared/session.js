@@ -6,7 +6,7 @@
 import { device, tab } from "./storage.js";
 
 const TOKEN = "stampede.token";
-/** The key of the token that renews the token, where the identity provider gives one. */
+/** The key of the token that renews the token, where the issuer gives one. */
 export const REFRESH_TOKEN = "stampede.refresh";
 /** Written when the user signs out, for the other tabs. */
 const SIGNED_OUT = "stampede.signed_out";

@@ -27,7 +27,7 @@ const ONCE_TIME: f64 = 3.0;
 /// Seconds per measurement and reservations of the round that warms up, at most.
 const WARM_UP: (f64, usize) = (0.3, 2_000);
 /// The sweeper confirms orders that are older than 3 s.
-const SETTLED_AFTER: Duration = Duration::from_secs(4);
+const SYNCED_AFTER: Duration = Duration::from_secs(4);
 /// Longest time until sweeps have nothing left to do.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -133,11 +133,11 @@ impl<'a> Round<'a> {
 
     /// Sweeps until Redis has confirmed every order: cron would have done so while they were written.
     async fn sweep_until_idle(&self) -> Result<()> {
-        tokio::time::sleep(SETTLED_AFTER).await;
+        tokio::time::sleep(SYNCED_AFTER).await;
         let deadline = Instant::now() + SWEEP_TIMEOUT;
         while Instant::now() < deadline {
             let report = self.bench.app.sweep_report().await.context("a sweep failed")?;
-            if report["remaining"]["unsettled"] == 0 {
+            if report["remaining"]["unsynced"] == 0 {
                 return Ok(());
             }
         }

@@ -172,10 +172,10 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .query("limit", "Maximum number of callbacks.", limit(200, 200))
             .returns(200, "A page of callbacks.", page(schemas.response::<Callback>(), 200)),
-        resolve(Admin::ReplayCallback, "adminReplayCallback", "Apply a held callback again"),
-        resolve(Admin::RefundCallback, "adminRefundCallback", "Refund the payment of a held callback")
+        resolve(Admin::ReplayCallback, "adminReplayCallback", "Apply a parked callback again"),
+        resolve(Admin::RefundCallback, "adminRefundCallback", "Refund the payment of a parked callback")
             .refuses(&[Code::StateConflict]),
-        resolve(Admin::DismissCallback, "adminDismissCallback", "Dismiss a held callback"),
+        resolve(Admin::DismissCallback, "adminDismissCallback", "Dismiss a parked callback"),
         admin(Admin::ListRefunds, "adminListRefunds", "Refunds that no provider has confirmed, most attempts first")
             .returns(200, "The refunds.", schemas.response::<Vec<Refund>>()),
     ]

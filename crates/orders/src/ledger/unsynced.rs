@@ -11,7 +11,7 @@ use stores::{
     ports::{Sql, StoreError},
 };
 
-use crate::settle::{OrderState, Transition};
+use crate::sync::{OrderState, Transition};
 
 /// Loads up to `limit` orders of an activity whose last change happened until `before`, and which Redis has not
 /// confirmed since, as the transitions that Redis is to have. Orders with the same state share one row, as in
@@ -26,7 +26,7 @@ pub async fn load<S: Sql>(
     limit: i64,
 ) -> Result<Vec<Transition>, StoreError> {
     let order_numbers = sql.dialect().json_array_of("o.order_no");
-    let statement = format!(include_str!("../../sql/unsettled/load.sql"), order_numbers = order_numbers);
+    let statement = format!(include_str!("../../sql/unsynced/load.sql"), order_numbers = order_numbers);
     let rows = sql.run(&statement, vec![activity.as_str().into(), before.0.into(), limit.into()]).await?;
     let mut transitions = Vec::new();
     for row in rows {
@@ -63,7 +63,7 @@ pub async fn set_since<S: Sql>(
     let rows: Vec<_> = transitions.iter().map(to_json).collect();
     let (json_rows, [order_no, status, pay_by]) = sql.dialect().json_rows("?1");
     let statement = format!(
-        include_str!("../../sql/unsettled/set_since.sql"),
+        include_str!("../../sql/unsynced/set_since.sql"),
         json_rows = json_rows,
         order_no = order_no,
         status = status,
@@ -80,6 +80,6 @@ pub async fn set_since<S: Sql>(
 pub async fn mark<S: Sql>(sql: &S, orders: &[&OrderNo], since: Millis) -> Result<(), StoreError> {
     let order_numbers: Vec<_> = orders.iter().map(ToString::to_string).collect();
     let json_values = sql.dialect().json_values("?1");
-    let statement = format!("UPDATE orders SET unsettled_since = ?2 WHERE order_no IN ({json_values})");
+    let statement = format!("UPDATE orders SET unsynced_since = ?2 WHERE order_no IN ({json_values})");
     sql.run(&statement, vec![json!(order_numbers).to_string().into(), since.0.into()]).await.map(|_| ())
 }

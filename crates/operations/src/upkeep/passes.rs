@@ -1,4 +1,4 @@
-//! The turns of activities in a sweep (E3, G3): each writes an activity's messages, and expires and settles its orders.
+//! The passes of activities in a sweep (E3, G3): each writes an activity's messages, and expires and syncs its orders.
 //!
 //! Every step is bounded, idempotent, and safe to overlap with the same step of another sweeper. An activity whose
 //! stores fail is left to the next sweep, and the others go on.
@@ -17,11 +17,11 @@ use orders::{
     ledger::{
         order_changes,
         order_rows::{self, OrderRow},
-        unsettled,
+        unsynced,
     },
     order_writer::{self, DrainBudget, time_since},
-    settle::{self, SettleOutcome, Transition, apply_transitions},
     stream,
+    sync::{self, SyncOutcome, Transition, apply_transitions},
 };
 use sale::{ledger::activities, warm_up::RETENTION_AFTER_END_MS};
 use stores::{
@@ -43,18 +43,18 @@ pub const LEASE: &str = "sweeper";
 /// How long a sweeper may go without renewing its lease, in milliseconds.
 pub const LEASE_MS: i64 = 15_000;
 
-/// Orders expired or settled in one batch.
+/// Orders expired or synced in one batch.
 const ORDER_BATCH_SIZE: i64 = 1_000;
 
 /// How long after an order's change the sweeper looks whether Redis has it, in milliseconds: longer than the writes that
 /// a Redis with `appendfsync everysec` may lose (2 s), or a replica may lack.
-pub const SETTLE_AFTER_MS: i64 = 3_000;
+pub const SYNC_AFTER_MS: i64 = 3_000;
 
-/// How long an activity keeps its turn while it has work, so that a long queue does not hold up other activities.
-const TURN: Duration = Duration::from_secs(1);
+/// How long an activity keeps the sweep while it has work, so that a long queue does not hold up other activities.
+const PASS: Duration = Duration::from_secs(1);
 
 /// Sorts activities by id and puts those after `resume_after` first, so that those that the last sweep did not reach
-/// get their turn (G3).
+/// are next (G3).
 #[must_use]
 pub fn rotate_after(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<ActivityId> {
     activities.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -63,14 +63,14 @@ pub fn rotate_after(mut activities: Vec<ActivityId>, resume_after: &str) -> Vec<
     activities
 }
 
-/// Works on every activity that has due orders, unconfirmed changes or messages, in turns, beginning after the activity
-/// that had the last turn (G3). `queued` are the activities with messages in their stream; `elapsed` is the time since
+/// Works on every activity that has due orders, unconfirmed changes or messages, pass by pass, beginning after the activity
+/// that had the last pass (G3). `queued` are the activities with messages in their stream; `elapsed` is the time since
 /// `now`.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger, on finding the activities or renewing the lease. An activity that a store fails on is
 /// recorded in the report.
-pub async fn work_in_turns<R: Redis, S: Sql>(
+pub async fn work_in_passes<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     lease: &mut Lease,
@@ -79,7 +79,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
     (elapsed, budget): (&dyn Fn() -> Duration, Duration),
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let due = activities::list_with_due_orders(sql, now, now.plus(-SETTLE_AFTER_MS)).await?;
+    let due = activities::list_with_due_orders(sql, now, now.plus(-SYNC_AFTER_MS)).await?;
     let with_work: BTreeSet<_> = due.into_iter().chain(queued.iter().cloned()).collect();
     let mut waiting = VecDeque::from(rotate_after(with_work.into_iter().collect(), &lease.resume_after));
     let mut last_renewal = Instant::now();
@@ -89,12 +89,12 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
             return Ok(());
         }
         lease.resume_after = activity.to_string();
-        let turn_started = Instant::now();
+        let pass_started = Instant::now();
         sql.forget_timeouts();
         let result = loop {
             let (has_messages, now) = (queued.contains(&activity), now.plus(elapsed().as_millis() as i64));
             match work_once(redis, sql, &activity, has_messages, now, Some(&*lease), report).await {
-                Ok(true) if turn_started.elapsed() < TURN => {}
+                Ok(true) if pass_started.elapsed() < PASS => {}
                 result => break result,
             }
         };
@@ -104,7 +104,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
             Err(error) => report.add_failure(&activity, &error),
         }
         sql.forget_timeouts();
-        if last_renewal.elapsed() < TURN && !waiting.is_empty() {
+        if last_renewal.elapsed() < PASS && !waiting.is_empty() {
             continue;
         }
         last_renewal = Instant::now();
@@ -116,7 +116,7 @@ pub async fn work_in_turns<R: Redis, S: Sql>(
     Ok(())
 }
 
-/// Drains an activity's stream for a moment if it `has_messages`; expires and settles one batch each of its orders.
+/// Drains an activity's stream for a moment if it `has_messages`; expires and syncs one batch each of its orders.
 /// Returns whether there may be more.
 ///
 /// # Errors
@@ -134,7 +134,7 @@ async fn work_once<R: Redis, S: Sql>(
     let drained = if has_messages { drain(redis, sql, activity, now, report).await } else { Ok(false) };
     report.add_time("drain", step);
     // A message that cannot be written delays no expiry. A ledger that does not answer would only be waited for again.
-    if drained.is_err() && step.elapsed() > TURN {
+    if drained.is_err() && step.elapsed() > PASS {
         return drained;
     }
     sql.forget_timeouts();
@@ -143,18 +143,18 @@ async fn work_once<R: Redis, S: Sql>(
     report.add_time("expire", step);
     report.expired += expired;
     let step = Instant::now();
-    let (examined, settled) = settle(redis, sql, activity, now).await?;
-    report.add_time("settle", step);
-    report.settled += settled;
+    let (examined, synced) = sync(redis, sql, activity, now).await?;
+    report.add_time("sync", step);
+    report.synced += synced;
     let full = |count: usize| count as i64 == ORDER_BATCH_SIZE;
     Ok(drained? || full(expired) || full(examined))
 }
 
-/// Expires one batch of an activity's orders whose time to pay is over at `now`, and settles them; none if `lease` was
+/// Expires one batch of an activity's orders whose time to pay is over at `now`, and syncs them; none if `lease` was
 /// lost. Returns how many.
 ///
 /// # Errors
-/// [`StoreError`]; expired orders that are not settled are left to [`settle`].
+/// [`StoreError`]; expired orders that are not synced are left to [`sync`].
 pub async fn expire<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -173,36 +173,36 @@ pub async fn expire<R: Redis, S: Sql>(
 ///
 /// # Errors
 /// [`StoreError`]; the next sweep continues.
-pub async fn settle<R: Redis, S: Sql>(
+pub async fn sync<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
     now: Millis,
 ) -> Result<(usize, usize), StoreError> {
-    let before = now.plus(-SETTLE_AFTER_MS);
-    let transitions = unsettled::load(sql, activity, before, ORDER_BATCH_SIZE).await?;
+    let before = now.plus(-SYNC_AFTER_MS);
+    let transitions = unsynced::load(sql, activity, before, ORDER_BATCH_SIZE).await?;
     let outcomes = apply_transitions(redis, activity, &transitions).await?;
-    let (mut confirmed, mut repeated, mut lost, mut settled) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut confirmed, mut repeated, mut lost, mut synced) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (transition, outcome) in transitions.iter().zip(outcomes) {
         match outcome {
-            SettleOutcome::AlreadyApplied | SettleOutcome::Stale => confirmed.push(transition),
-            SettleOutcome::NoRecord => lost.push(transition),
-            SettleOutcome::Applied => {
-                settled += 1;
+            SyncOutcome::AlreadyApplied | SyncOutcome::Stale => confirmed.push(transition),
+            SyncOutcome::NoRecord => lost.push(transition),
+            SyncOutcome::Applied => {
+                synced += 1;
                 repeated.push(transition);
             }
             // While a rebuild is at work, or after the epoch has changed, the row is read again.
-            SettleOutcome::Recent | SettleOutcome::Fenced => repeated.push(transition),
+            SyncOutcome::Recent | SyncOutcome::Fenced => repeated.push(transition),
         }
     }
-    for batch in lost.chunks(settle::BATCH_SIZE) {
+    for batch in lost.chunks(sync::BATCH_SIZE) {
         let (restored, expired) = restore_lost(redis, sql, activity, batch, now).await?;
-        settled += restored;
+        synced += restored;
         confirmed.extend(batch.iter().filter(|lost| expired.contains(&lost.order_no)));
     }
-    unsettled::set_since(sql, &confirmed, before, Millis(0)).await?;
-    unsettled::set_since(sql, &repeated, before, now).await?;
-    Ok((transitions.len(), settled))
+    unsynced::set_since(sql, &confirmed, before, Millis(0)).await?;
+    unsynced::set_since(sql, &repeated, before, now).await?;
+    Ok((transitions.len(), synced))
 }
 
 /// Restores orders that Redis has lost. Returns how many, and those whose records have expired, which are not restored:
@@ -225,7 +225,7 @@ async fn restore_lost<R: Redis, S: Sql>(
     let reply = restore(redis, activity, first.epoch, Source::Lost, &lost).await?;
     // Whatever changed these orders since they were loaded, the next sweep compares them again.
     let order_numbers: Vec<_> = lost.iter().map(|row| &row.order.order_no).collect();
-    unsettled::mark(sql, &order_numbers, now).await?;
+    unsynced::mark(sql, &order_numbers, now).await?;
     Ok((reply.restored as usize, expired))
 }
 
@@ -250,9 +250,9 @@ pub async fn count_remaining<R: Redis, S: Sql>(
         }
     }
     let statement = include_str!("../../sql/sweep/count_remaining.sql");
-    let rows = sql.run(statement, vec![now.0.into(), now.plus(-SETTLE_AFTER_MS).0.into()]).await?;
+    let rows = sql.run(statement, vec![now.0.into(), now.plus(-SYNC_AFTER_MS).0.into()]).await?;
     let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
-    Ok(Remaining { queued, due: row.int()?, unsettled: row.int()?, callbacks: row.int()?, refunds: row.int()? })
+    Ok(Remaining { queued, due: row.int()?, unsynced: row.int()?, callbacks: row.int()?, refunds: row.int()? })
 }
 
 /// Writes one batch of reclaimed and one of new messages of an activity's stream; if that was full, drains the stream as

@@ -7,7 +7,7 @@
 -- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), group (of the stream), runs: for each
 --       run of transitions to the same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, stream_ids (one
 --       for each transition, "" for none)}
--- Reply one word for each transition, separated by spaces: moved, same, recent (the same, since less than SETTLED_MS),
+-- Reply one word for each transition, separated by spaces: moved, same, recent (the same, since less than SYNCED_MS),
 --       stale (Redis has a later state), absent (no record of this epoch), fenced
 
 local call = redis.call
@@ -17,7 +17,7 @@ local time = call('TIME')
 -- Text, as all numbers that are written into each record: converting them for each order takes longer.
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 -- A state that Redis has had for so long survives a crash with `appendfsync everysec`, which may lose up to 2 s.
-local SETTLED_MS = 3000
+local SYNCED_MS = 3000
 local gate = call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring', 'limit_all')
 local keep_until, epoch, restoring, limit_all = gate[1], tonumber(gate[2]), gate[3], gate[4]
 
@@ -74,19 +74,19 @@ end
 -- the orders that leave the queue, which no message shows any more.
 local replies, pending, stream_ids, indexed = {}, {}, {}, {}
 
-local function settle(key, state)
+local function sync(key, state)
   local status = state.status
-  local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'settled_at')
+  local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'synced_at')
   -- Without a gate there is no epoch to compare.
   if restoring or (epoch and epoch ~= state.epoch) then return 'fenced' end
   if not order[1] or (epoch and epoch ~= tonumber(order[6])) then return 'absent' end
   if order[1] == status then
     -- Starting a payment moves the deadline, always to a later time.
     if status == 'pending_payment' and tonumber(state.pay_by) > tonumber(order[7] or 0) then
-      call('HSET', key, 'pay_by', state.pay_by, 'settled_at', now)
+      call('HSET', key, 'pay_by', state.pay_by, 'synced_at', now)
       return 'moved'
     end
-    return now - tonumber(order[8] or 0) < SETTLED_MS and 'recent' or 'same'
+    return now - tonumber(order[8] or 0) < SYNCED_MS and 'recent' or 'same'
   end
   if not allowed_next[order[1]][status] then return 'stale' end
   local sku, units, user = order[3], tonumber(order[4]), order[5]
@@ -122,7 +122,7 @@ for _, run in ipairs(options.runs) do
   run.pay_by, run.paid_at = string.format('%.0f', run.pay_by), string.format('%.0f', run.paid_at)
   for _, stream_id in ipairs(run.stream_ids) do
     key_index = key_index + 1
-    local word = settle(KEYS[key_index], run)
+    local word = sync(KEYS[key_index], run)
     if word ~= 'fenced' and stream_id ~= '' then stream_ids[#stream_ids + 1] = stream_id end
     replies[#replies + 1] = word
   end

@@ -1,6 +1,6 @@
-//! Applies order transitions of the ledger to Redis (`lua/settle.lua`).
+//! Applies order transitions of the ledger to Redis (`lua/sync.lua`).
 //!
-//! Repeating a transition changes nothing. A change stays marked as unsettled in the ledger until a sweep finds, seconds
+//! Repeating a transition changes nothing. A change stays marked as unsynced in the ledger until a sweep finds, seconds
 //! later, that Redis still has it: Redis may lose its last writes.
 
 use domain::{
@@ -14,7 +14,7 @@ use stores::{
     ports::{Redis, StoreError},
 };
 
-use crate::{ledger::order_rows::OrderRow, order_record::StateFields, scripts::SETTLE};
+use crate::{ledger::order_rows::OrderRow, order_record::StateFields, scripts::SYNC};
 
 /// Seconds for which Redis keeps a closed order. Longer than a ticket's lifetime, so that a used ticket cannot make a
 /// second order.
@@ -65,7 +65,7 @@ impl OrderState {
 
 /// Result of one transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SettleOutcome {
+pub enum SyncOutcome {
     /// Redis now has the new state.
     Applied,
     /// Redis has had the new state for seconds: a crash of Redis would not lose it.
@@ -80,7 +80,7 @@ pub enum SettleOutcome {
     Fenced,
 }
 
-/// Options of `lua/settle.lua`.
+/// Options of `lua/sync.lua`.
 #[derive(Serialize)]
 struct Options<'a> {
     prefix: &'a str,
@@ -98,11 +98,11 @@ struct Run<'a> {
     stream_ids: Vec<&'a str>,
 }
 
-/// Settles the order of a row in Redis.
+/// Syncs the order of a row in Redis.
 ///
 /// # Errors
-/// `RedisUnavailable` or `RedisRefused`; the sweeper settles the order.
-pub async fn settle_order<R: Redis>(redis: &R, row: &OrderRow) -> Result<(), StoreError> {
+/// `RedisUnavailable` or `RedisRefused`; the sweeper syncs the order.
+pub async fn sync_order<R: Redis>(redis: &R, row: &OrderRow) -> Result<(), StoreError> {
     apply_transitions(redis, row.order.activity(), &[row.to_transition(String::new())]).await.map(|_| ())
 }
 
@@ -114,7 +114,7 @@ pub async fn apply_transitions<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     transitions: &[Transition],
-) -> Result<Vec<SettleOutcome>, StoreError> {
+) -> Result<Vec<SyncOutcome>, StoreError> {
     let keys = Keys::of(activity);
     let mut outcomes = Vec::with_capacity(transitions.len());
     for batch in transitions.chunks(BATCH_SIZE) {
@@ -131,15 +131,15 @@ pub async fn apply_transitions<R: Redis>(
             group: WRITER_GROUP,
             runs: runs.collect(),
         };
-        for word in SETTLE.run_with(redis, script_keys, &options).await?.text()?.split(' ') {
+        for word in SYNC.run_with(redis, script_keys, &options).await?.text()?.split(' ') {
             outcomes.push(match word {
-                "moved" => SettleOutcome::Applied,
-                "same" => SettleOutcome::AlreadyApplied,
-                "recent" => SettleOutcome::Recent,
-                "stale" => SettleOutcome::Stale,
-                "absent" => SettleOutcome::NoRecord,
-                "fenced" => SettleOutcome::Fenced,
-                word => return Err(StoreError::Malformed(format!("settle answered {word:?}"))),
+                "moved" => SyncOutcome::Applied,
+                "same" => SyncOutcome::AlreadyApplied,
+                "recent" => SyncOutcome::Recent,
+                "stale" => SyncOutcome::Stale,
+                "absent" => SyncOutcome::NoRecord,
+                "fenced" => SyncOutcome::Fenced,
+                word => return Err(StoreError::Malformed(format!("sync answered {word:?}"))),
             });
         }
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_script_allows_every_sequence_of_transitions() {
-        let script = include_str!("../lua/settle.lua");
+        let script = include_str!("../lua/sync.lua");
         let table = script.split("local allowed_next = {").nth(1).and_then(|rest| rest.split("\n}").next());
         let mut allowed = Vec::new();
         for line in table.expect("a table").lines().filter(|line| !line.is_empty()) {

@@ -9,8 +9,8 @@ SELECT
 FROM (
   SELECT order_no, status, live, pay_by, paid_at, reason
   FROM orders
-  WHERE activity = ?1 AND unsettled_since > 0 AND unsettled_since <= ?2
-  ORDER BY unsettled_since
+  WHERE activity = ?1 AND unsynced_since > 0 AND unsynced_since <= ?2
+  ORDER BY unsynced_since
   LIMIT CAST(?3 AS BIGINT)
 ) AS o
 GROUP BY o.status, o.live, o.pay_by, o.paid_at, o.reason
