@@ -11,21 +11,22 @@ use domain::{
 };
 use operations::commands::bans::{self, BanSubject};
 use platform::{
-    http::{ApiError, Request, Response, percent_decode, query_decode},
+    http::{ApiError, Request, Response, query_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
+use serde_json::json;
 
-use crate::paging;
+use crate::{call::Outcome, paging};
 
-/// Parses a path's user.
+/// Parses the user that a call is about.
 pub fn parse_user(user: &str) -> Result<BanSubject, ApiError> {
     user_id(user).map(BanSubject::User)
 }
 
-/// Parses a path's client address.
+/// Parses the client address that a call is about.
 pub fn parse_address(ip: &str) -> Result<BanSubject, ApiError> {
-    client_address::normalize(&percent_decode(ip)).map(BanSubject::Ip).ok_or_else(|| {
+    client_address::normalize(ip).map(BanSubject::Ip).ok_or_else(|| {
         invalid_path("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")
     })
 }
@@ -49,8 +50,9 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(200, &bans::list(&SpinLedger::open().await, after, limit, now).await?))
 }
 
-/// Handles `PUT …/bans/…`: bans for `seconds`.
-pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Response, ApiError> {
+/// Handles `PUT …/bans/…`: bans for `seconds`. The reason may say anything about a person: the record of changes, which
+/// is kept for ever, is without it.
+pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Outcome, ApiError> {
     let Ban { seconds, reason } = body::parse(&request.body)?;
     if !(1..=315_360_000).contains(&seconds) {
         return Err(Problem::invalid(vec![FieldError::new("/seconds", "must be 1 to 315,360,000")]).into());
@@ -61,13 +63,13 @@ pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Response, Ap
     }
     let until = SpinRedis.now().await?.plus(seconds * 1000);
     bans::ban(&SpinRedis, &SpinLedger::open().await, subject, until, &reason).await?;
-    Ok(Response::json(200, &Banned { until, reason }))
+    Ok(Outcome::recorded(&json!({ "until": until }), Response::json(200, &Banned { until, reason })))
 }
 
 /// Handles `DELETE …/bans/…`.
-pub async fn lift(subject: &BanSubject) -> Result<Response, ApiError> {
+pub async fn lift(subject: &BanSubject) -> Result<Outcome, ApiError> {
     bans::lift(&SpinRedis, &SpinLedger::open().await, subject).await?;
-    Ok(Response::empty(204))
+    Ok(Outcome::deleted())
 }
 
 /// Handles `GET …/strikes/:user`.
@@ -79,13 +81,13 @@ pub async fn strikes(user: &str) -> Result<Response, ApiError> {
 }
 
 /// Handles `DELETE …/strikes/:user`.
-pub async fn clear_strikes(user: &str) -> Result<Response, ApiError> {
+pub async fn clear_strikes(user: &str) -> Result<Outcome, ApiError> {
     bans::clear_strikes(&SpinLedger::open().await, &user_id(user)?).await?;
-    Ok(Response::empty(204))
+    Ok(Outcome::deleted())
 }
 
 fn user_id(text: &str) -> Result<UserId, ApiError> {
-    UserId::parse(&percent_decode(text)).map_err(|error| invalid_path(&format!("The path names no user: {error}.")))
+    UserId::parse(text).map_err(|error| invalid_path(&format!("The path names no user: {error}.")))
 }
 
 fn invalid_path(detail: &str) -> ApiError {
