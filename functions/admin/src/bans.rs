@@ -20,8 +20,8 @@ use serde_json::json;
 use crate::{call::Outcome, paging};
 
 /// Parses the user that a call is about.
-pub fn parse_user(user: &str) -> Result<BanSubject, ApiError> {
-    user_id(user).map(BanSubject::User)
+pub fn parse_user(user: &str) -> Result<UserId, ApiError> {
+    UserId::parse(user).map_err(|error| invalid_path(&format!("The path names no user: {error}.")))
 }
 
 /// Parses the client address that a call is about.
@@ -73,21 +73,16 @@ pub async fn lift(subject: &BanSubject) -> Result<Outcome, ApiError> {
 }
 
 /// Handles `GET …/strikes/:user`.
-pub async fn strikes(user: &str) -> Result<Response, ApiError> {
-    let user = user_id(user)?;
+pub async fn strikes(user: UserId) -> Result<Response, ApiError> {
     let (count, last_at) = bans::load_strikes(&SpinLedger::open().await, &user).await?;
     let last_at = (count > 0).then_some(last_at);
     Ok(Response::json(200, &Strikes { user, count, last_at, limit: bans::STRIKE_LIMIT }))
 }
 
 /// Handles `DELETE …/strikes/:user`.
-pub async fn clear_strikes(user: &str) -> Result<Outcome, ApiError> {
-    bans::clear_strikes(&SpinLedger::open().await, &user_id(user)?).await?;
+pub async fn clear_strikes(user: &UserId) -> Result<Outcome, ApiError> {
+    bans::clear_strikes(&SpinLedger::open().await, user).await?;
     Ok(Outcome::deleted())
-}
-
-fn user_id(text: &str) -> Result<UserId, ApiError> {
-    UserId::parse(text).map_err(|error| invalid_path(&format!("The path names no user: {error}.")))
 }
 
 fn invalid_path(detail: &str) -> ApiError {

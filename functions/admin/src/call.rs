@@ -1,10 +1,13 @@
 //! A call of an operator, and what it did.
 
-use domain::{client_address, http::routes::Admin, ids::OrderNo, operators::Operator};
+use domain::{
+    api::operators::ReplayEvents,
+    client_address,
+    http::{body, routes::Admin},
+    operators::Operator,
+};
 use platform::http::{Request, Response, percent_decode};
 use serde::Serialize;
-
-use crate::events;
 
 /// A call of an operator.
 pub struct Call<'a> {
@@ -29,7 +32,10 @@ impl<'a> Call<'a> {
         };
         let subject = match endpoint {
             Admin::BanAddress | Admin::LiftAddressBan => client_address::normalize(&decoded).unwrap_or(decoded),
-            Admin::ReplayEvents => events::named_order(request).ok().flatten().map(OrderNo::into).unwrap_or_default(),
+            Admin::ReplayEvents => {
+                let body = body::parse::<ReplayEvents>(&request.body).unwrap_or_default();
+                body.order_no.map(String::from).unwrap_or_default()
+            }
             _ => decoded,
         };
         Self { request, operator, endpoint, params, subject }

@@ -2,8 +2,7 @@
 
 use domain::{
     api::operators::{EventsReplayed, ReplayEvents},
-    http::{body, problem::Problem},
-    ids::OrderNo,
+    http::body,
 };
 use operations::commands::documents::Events;
 use orders::{
@@ -32,17 +31,11 @@ pub async fn list() -> Result<Response, ApiError> {
 
 /// Handles `POST …/events/replay`: sends the events of one order again, or without an order all failed ones.
 pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
-    let (order_no, now) = (named_order(request)?, SpinRedis.now().await?);
-    let (replayed, more) = events::resend(&SpinLedger::open().await, order_no.as_ref(), now).await?;
+    let body: ReplayEvents =
+        if request.body.is_empty() { ReplayEvents::default() } else { body::parse(&request.body)? };
+    let now = SpinRedis.now().await?;
+    let (replayed, more) = events::resend(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
     Ok(Outcome::changed(202, &EventsReplayed { replayed, more }))
-}
-
-/// Returns the order whose events are to be sent again, if the body names one.
-pub fn named_order(request: &Request) -> Result<Option<OrderNo>, Problem> {
-    if request.body.is_empty() {
-        return Ok(None);
-    }
-    body::parse(&request.body).map(|ReplayEvents { order_no }| order_no)
 }
 
 /// Handles `POST …/events/enable`: resumes delivery at once to an endpoint that was disabled after a `410`, or paused

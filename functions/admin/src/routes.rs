@@ -9,6 +9,7 @@ use domain::{
     ids::{ActivityId, SkuId},
     operators::Role,
 };
+use operations::commands::bans::BanSubject::User;
 use platform::{
     auth, clock,
     http::{ApiError, Request, Response, not_found},
@@ -16,10 +17,7 @@ use platform::{
 
 use crate::{
     activities, bans,
-    call::{
-        Call,
-        Outcome::{self, Read, ReadBuyers},
-    },
+    call::{Call, Outcome},
     call_log, callbacks, changes, dead_letters, events, orders, shed, stats,
 };
 
@@ -64,6 +62,7 @@ fn required_role(call: &Call<'_>) -> Role {
 }
 
 async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    use Outcome::{Read, ReadBuyers};
     let Call { request, params: [first, second], ref subject, .. } = *call;
     let activity = || ActivityId::parse(first).map_err(|_| not_found("There is no such sale."));
     Ok(match call.endpoint {
@@ -96,12 +95,12 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::ReplayEvents => events::resend(request).await?,
         Admin::EnableEvents => events::enable().await?,
         Admin::ListBans => ReadBuyers(bans::list(request).await?),
-        Admin::BanUser => bans::ban(request, &bans::parse_user(subject)?).await?,
-        Admin::LiftUserBan => bans::lift(&bans::parse_user(subject)?).await?,
+        Admin::BanUser => bans::ban(request, &User(bans::parse_user(subject)?)).await?,
+        Admin::LiftUserBan => bans::lift(&User(bans::parse_user(subject)?)).await?,
         Admin::BanAddress => bans::ban(request, &bans::parse_address(subject)?).await?,
         Admin::LiftAddressBan => bans::lift(&bans::parse_address(subject)?).await?,
-        Admin::GetStrikes => ReadBuyers(bans::strikes(subject).await?),
-        Admin::ClearStrikes => bans::clear_strikes(subject).await?,
+        Admin::GetStrikes => ReadBuyers(bans::strikes(bans::parse_user(subject)?).await?),
+        Admin::ClearStrikes => bans::clear_strikes(&bans::parse_user(subject)?).await?,
         Admin::GetShedding => Read(shed::get().await?),
         Admin::PutShedding => shed::put(request).await?,
         Admin::ListChanges => ReadBuyers(changes::list(request).await?),
