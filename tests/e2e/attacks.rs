@@ -193,18 +193,15 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
     let before_and_after = |change: &Value, pointer: &str| {
         ["before", "after"].map(|side| {
             let document: Value = serde_json::from_str(change[side].as_str().expect("text")).expect("JSON");
-            document.pointer(pointer).cloned()
+            document.pointer(pointer).expect("a member").clone()
         })
     };
     let change = last_change().await;
     assert_eq!((change["operator"].as_str(), change["subject"].as_str()), (Some("ben"), Some(activity.id.as_str())));
     assert_eq!(change["action"], "POST /api/admin/activities/:activity/pause");
-    assert_eq!(before_and_after(&change, "/state"), [Some(json!("published")), Some(json!("paused"))]);
-    let total = cheaper["skus"][0]["total"].as_i64().expect("a total");
-    let restock = format!("{path}/skus/{}/restock", cheaper["skus"][0]["sku"].as_str().expect("a SKU"));
-    call(Method::POST, &restock, BEN, &json!({"by": 1})).await.is(200);
-    let totals = before_and_after(&last_change().await, "/skus/0/total");
-    assert_eq!(totals, [Some(json!(total)), Some(json!(total + 1))]);
+    assert_eq!(before_and_after(&change, "/state"), ["published", "paused"]);
+    call(Method::POST, &format!("{path}/skus/a/restock"), BEN, &json!({"by": 1})).await.is(200);
+    assert_eq!(before_and_after(&last_change().await, "/skus/0/total"), [10, 11]);
 
     // Events sent again name their order, which is in the body: a shop may ship a paid order twice.
     let order_no = format!("{}.01ARZ3NDEKTSV4RRFFQ69G5FAV", activity.id);

@@ -20,15 +20,15 @@ use serde_json::json;
 use crate::{call::Outcome, paging};
 
 /// Parses the user that a call is about.
-pub fn parse_user(user: &str) -> Result<UserId, ApiError> {
-    UserId::parse(user).map_err(|error| invalid_path(&format!("The path names no user: {error}.")))
+pub fn parse_user(user: &str) -> Result<UserId, Problem> {
+    let detail = |error| format!("The path names no user: {error}.");
+    UserId::parse(user).map_err(|error| Problem::new(Code::InvalidRequest, detail(error)))
 }
 
 /// Parses the client address that a call is about.
-pub fn parse_address(ip: &str) -> Result<BanSubject, ApiError> {
-    client_address::normalize(ip).map(BanSubject::Ip).ok_or_else(|| {
-        invalid_path("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")
-    })
+pub fn parse_address(ip: &str) -> Result<BanSubject, Problem> {
+    let detail = "The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.";
+    client_address::normalize(ip).map(BanSubject::Ip).ok_or_else(|| Problem::new(Code::InvalidRequest, detail))
 }
 
 /// Maximum and default number of bans in a page.
@@ -83,8 +83,4 @@ pub async fn strikes(user: UserId) -> Result<Response, ApiError> {
 pub async fn clear_strikes(user: &UserId) -> Result<Outcome, ApiError> {
     bans::clear_strikes(&SpinLedger::open().await, user).await?;
     Ok(Outcome::deleted())
-}
-
-fn invalid_path(detail: &str) -> ApiError {
-    Problem::new(Code::InvalidRequest, detail).into()
 }

@@ -48,7 +48,7 @@ pub enum Outcome {
     Read(Response),
     /// It read data about buyers.
     ReadBuyers(Response),
-    /// It changed something, or tried.
+    /// It changed something.
     Changed {
         /// What the record of the change has as `after`: JSON, or empty if nothing is left.
         after: String,
