@@ -20,10 +20,7 @@ use sale::{
 use stores::ports::{Redis, Sql, StoreError};
 
 use self::saving::ChangeOutcome;
-use crate::{
-    commands::shed,
-    upkeep::{budget::Budget, rebuild::Progress},
-};
+use crate::upkeep::{budget::Budget, rebuild::Progress};
 
 const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the same time. Read it again.";
 
@@ -312,14 +309,5 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = self.prepare_change(&old).await?;
         self.save_and_warm_up(&new, &old).await.map(Into::into)
-    }
-
-    /// Turns load shedding on or off (B9): while it is on, challenges, tickets and reservations of every activity, also
-    /// of one that is published later, are refused with `overloaded`. Returns the number of gates that were updated.
-    ///
-    /// # Errors
-    /// Any [`StoreError`]: some gates may be updated; repeating the call completes it.
-    pub async fn set_shedding(&self, on: bool) -> Result<usize, StoreError> {
-        shed::set(self.redis, self.sql, on).await
     }
 }

@@ -16,7 +16,8 @@ use crate::scripts::SHED;
 /// Name of the switch in the ledger.
 const SWITCH: &str = "shed";
 
-/// Turns load shedding on or off. Returns the number of gates that were updated.
+/// Turns load shedding on or off, also for activities that are published later. Returns the number of gates that were
+/// updated.
 ///
 /// # Errors
 /// Any [`StoreError`]: some gates may be updated; repeating the call completes it. If only the ledger is unavailable,
