@@ -9,7 +9,6 @@ use std::{future::Future, pin::Pin};
 #[cfg(not(test))]
 type Writer = spin_sdk::wit_bindgen::StreamWriter<u8>;
 
-/// On the host there is no engine; the tests are one task each.
 #[cfg(test)]
 type Writer = futures::channel::oneshot::Sender<()>;
 
@@ -32,6 +31,7 @@ pub fn channel() -> (Notifier, Notified) {
     (Notifier { _writer: writer }, Box::pin(notified))
 }
 
+/// The same for tests on the host, where there is no engine: each is one task.
 #[cfg(test)]
 pub fn channel() -> (Notifier, Notified) {
     let (writer, reader) = futures::channel::oneshot::channel();

@@ -34,8 +34,8 @@ impl<T> Shared<T> {
 
     /// Makes the next user open a new connection: this one failed. One that was opened since then stays.
     pub fn discard(&self) {
-        self.slot
-            .with(|slot| slot.with(|current| drop(current.take_if(|current| Rc::ptr_eq(current, &self.connection)))));
+        let is_this = |current: &mut Rc<T>| Rc::ptr_eq(current, &self.connection);
+        self.slot.with(|slot| slot.with(|current| drop(current.take_if(is_this))));
     }
 }
 

@@ -59,8 +59,8 @@ impl<T> Flight<T> {
         read: impl Fn(&mut T, bool) -> Option<R>,
     ) -> Joined<'_, T, R> {
         loop {
-            let step = self.0.borrow_mut().enter(&read);
-            match step {
+            let action = self.0.borrow_mut().enter(&read);
+            match action {
                 Action::Use(found) => return Joined::Use(found),
                 Action::Fetch => return Joined::Fetch(Some(Guard(self))),
                 Action::Wait => {}
@@ -139,7 +139,7 @@ mod tests {
                 let (fail, failed) = oneshot::channel();
                 let mut first = Box::pin(once.get_or_init(|| failed));
                 let [mut second, mut third] =
-                    [2, 3].map(|number| Box::pin(once.get_or_init(move || ready(Ok(number)))));
+                    [2, 3].map(|number| Box::pin(once.get_or_init(move || ready(Ok::<_, ()>(number)))));
                 assert!(poll!(&mut first).is_pending());
                 assert!(poll!(&mut second).is_pending() && poll!(&mut third).is_pending());
                 if fails {

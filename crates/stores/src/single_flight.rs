@@ -87,13 +87,4 @@ mod tests {
             assert_eq!(enter(&mut flight), stored.map_or(Action::Fetch, Action::Use));
         }
     }
-
-    #[test]
-    fn one_request_fetches_at_a_time_and_the_others_learn_of_it() {
-        let mut flight = SingleFlight::<i64, ()>::default();
-        assert_eq!(flight.enter(|_, is_fetching| is_fetching.then_some(())), Action::Fetch);
-        assert_eq!(flight.enter(|_, is_fetching| is_fetching.then_some(())), Action::Use(()));
-        flight.set(1);
-        assert_eq!(flight.enter(|_, _| None::<()>), Action::Wait, "the fetch has not ended");
-    }
 }

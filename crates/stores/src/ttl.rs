@@ -3,7 +3,7 @@
 use domain::time::Millis;
 
 /// The age at which a copy is fetched again, in milliseconds. The rest of the second is for the fetch.
-pub const MAX_AGE_MS: i64 = 900;
+const MAX_AGE_MS: i64 = 900;
 
 /// How long other requests may use the old copy while one request fetches, in milliseconds; with [`MAX_AGE_MS`], a
 /// second in all.

@@ -10,12 +10,16 @@ use operations::commands::readiness::{self, VARIABLES};
 use platform::{
     auth, config,
     http::{ApiError, Request, Response},
-    key_value,
+    key_value::SpinKeyValue,
     ledger::SpinLedger,
     redis::SpinRedis,
     single_flight::Cached,
 };
-use stores::{Redis, Sql, StoreError, ledger::schema, ports::RedisValue};
+use stores::{
+    Redis, Sql, StoreError,
+    ledger::schema,
+    ports::{KeyValue, RedisValue},
+};
 
 /// Handles `GET /healthz`: this instance handles requests.
 pub fn live() -> Response {
@@ -104,8 +108,8 @@ async fn ledger() -> Result<(), String> {
 }
 
 async fn key_value() -> Result<(), String> {
-    key_value::set("ready", b"1").await;
-    if key_value::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
+    SpinKeyValue.write_copy("ready", b"1").await;
+    if SpinKeyValue.read_copy("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
 }
 
 /// Checks the secrets in the variables, and the settings that must fit them.
