@@ -16,7 +16,6 @@ use domain::{
 };
 
 use crate::{
-    async_once::{self, AsyncOnce},
     clock, config,
     http::{ApiError, Request, not_found},
     http_client::SpinHttpClient,
@@ -24,6 +23,7 @@ use crate::{
     key_value::SpinKeyValue,
     log,
     redis::SpinRedis,
+    single_flight::{Flight, Once},
 };
 
 /// Where the keys of sign-in tokens come from.
@@ -31,16 +31,16 @@ enum TokenVerifier {
     /// The variable `jwt_key`.
     Configured(Verifier),
     /// The URL in the variable `jwt_jwks_url`.
-    Published { verifier: KeySetVerifier, url: Rc<str>, memory: RefCell<issuer_keys::Memory> },
+    Published { verifier: KeySetVerifier, url: Rc<str>, memory: Flight<issuer_keys::Memory> },
 }
 
 thread_local! {
-    static VERIFIER: RefCell<AsyncOnce<TokenVerifier>> = const { RefCell::new(AsyncOnce::Empty) };
-    static TICKET_KEYS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
-    static ORDER_NUMBER_KEYS: RefCell<AsyncOnce<OrderNumberKeys>> = const { RefCell::new(AsyncOnce::Empty) };
-    static OPERATORS: RefCell<AsyncOnce<Operators>> = const { RefCell::new(AsyncOnce::Empty) };
+    static VERIFIER: Rc<Once<TokenVerifier>> = Rc::default();
+    static TICKET_KEYS: Rc<Once<TicketKeys>> = Rc::default();
+    static ORDER_NUMBER_KEYS: Rc<Once<OrderNumberKeys>> = Rc::default();
+    static OPERATORS: Rc<Once<Operators>> = Rc::default();
     static REFUSED_SIGN_INS: RefCell<HashMap<&'static str, LogLimit>> = RefCell::default();
-    static CHECK_KEYS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
+    static CHECK_KEYS: Rc<Once<CheckKeys>> = Rc::default();
 }
 
 /// Returns the claims of the request's JSON Web Token (B1).
@@ -78,7 +78,7 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
     let token = request.bearer().ok_or_else(|| {
         Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
     })?;
-    let result = match &*async_once::get_or_init(&VERIFIER, token_verifier).await? {
+    let result = match &*VERIFIER.with(Rc::clone).get_or_init(token_verifier).await? {
         TokenVerifier::Configured(verifier) => verifier.verify(&token),
         TokenVerifier::Published { verifier, url, memory } => {
             let (redis, key_value, http_client) = (&SpinRedis, &SpinKeyValue, &SpinHttpClient);
@@ -115,7 +115,7 @@ async fn token_verifier() -> Result<TokenVerifier, Problem> {
     }
     let verifier = KeySetVerifier::new(&algorithm, &issuer, &audience)
         .map_err(|because| config::misconfigured("jwt_algorithm", &because))?;
-    Ok(TokenVerifier::Published { verifier, url, memory: RefCell::default() })
+    Ok(TokenVerifier::Published { verifier, url, memory: Flight::default() })
 }
 
 /// Returns the ticket keys, one for each secret in `ticket_secret`.
@@ -123,7 +123,7 @@ async fn token_verifier() -> Result<TokenVerifier, Problem> {
 /// # Errors
 /// `not_ready` if the secret is missing or weak.
 pub async fn ticket_keys() -> Result<Rc<TicketKeys>, Problem> {
-    async_once::get_or_init(&TICKET_KEYS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
+    TICKET_KEYS.with(Rc::clone).get_or_init(async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
 /// Returns the keys of order numbers, derived from `ticket_secret` as well.
@@ -132,7 +132,7 @@ pub async fn ticket_keys() -> Result<Rc<TicketKeys>, Problem> {
 /// `not_ready` if the secret is missing or weak.
 pub async fn order_number_keys() -> Result<Rc<OrderNumberKeys>, Problem> {
     let init = async || Ok(OrderNumberKeys::new(&config::secret("ticket_secret").await?));
-    async_once::get_or_init(&ORDER_NUMBER_KEYS, init).await
+    ORDER_NUMBER_KEYS.with(Rc::clone).get_or_init(init).await
 }
 
 /// Parses the order number in a buyer's request. One that this app never issued costs no call to a store (F3).
@@ -163,7 +163,7 @@ pub fn order_not_found() -> ApiError {
 /// # Errors
 /// `not_ready` if the secret is missing or weak.
 pub async fn check_keys() -> Result<Rc<CheckKeys>, Problem> {
-    async_once::get_or_init(&CHECK_KEYS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
+    CHECK_KEYS.with(Rc::clone).get_or_init(async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
 }
 
 /// Returns whether the request carries the bearer token of one of the variables. A weak or empty one matches nothing.
@@ -183,11 +183,13 @@ pub async fn has_token(request: &Request, names: &[&'static str]) -> bool {
 /// # Errors
 /// `unauthenticated` if it carries none; `not_ready` if the variables are missing, weak or malformed.
 pub async fn operator(request: &Request) -> Result<Operator, ApiError> {
-    let operators = async_once::get_or_init(&OPERATORS, async || {
-        let (admin_token, tokens) = (config::secret("admin_token").await?, config::get("operator_tokens").await);
-        Operators::parse(&admin_token, &tokens).map_err(|fault| config::misconfigured("operator_tokens", fault))
-    })
-    .await?;
+    let operators = OPERATORS
+        .with(Rc::clone)
+        .get_or_init(async || {
+            let (admin_token, tokens) = (config::secret("admin_token").await?, config::get("operator_tokens").await);
+            Operators::parse(&admin_token, &tokens).map_err(|fault| config::misconfigured("operator_tokens", fault))
+        })
+        .await?;
     request.bearer().and_then(|token| operators.find(&token).cloned()).ok_or_else(missing_token)
 }
 

@@ -13,6 +13,7 @@
 use std::{
     cell::{Cell, RefCell},
     future::Future,
+    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -23,12 +24,7 @@ use stores::{
     ports::{Dialect, SqlValue},
 };
 
-use crate::{
-    async_once::{self, AsyncOnce},
-    config,
-    shared_connection::Shared,
-    timeout::with_timeout,
-};
+use crate::{config, shared_connection::Shared, single_flight::Once, timeout::with_timeout};
 
 /// Timeout for a statement, or for opening a connection, while a client waits for the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -51,9 +47,9 @@ enum Connection {
 }
 
 thread_local! {
-    static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
+    static CONNECTION: Rc<Once<Connection>> = Rc::default();
     static HELD: RefCell<Held> = const { RefCell::new(Held { ledgers: 0, connection: None }) };
-    static MIGRATED: RefCell<AsyncOnce<()>> = const { RefCell::new(AsyncOnce::Empty) };
+    static MIGRATED: Rc<Once<()>> = Rc::default();
 }
 
 /// The connection between two statements.
@@ -150,7 +146,7 @@ impl SpinLedger {
     /// fail because of that.
     async fn migrate_once(&self) -> Result<(), StoreError> {
         let migrate = async || Box::pin(schema::migrate(&WithoutMigration(self))).await;
-        async_once::get_or_init(&MIGRATED, migrate).await.map(|_| ())
+        MIGRATED.with(Rc::clone).get_or_init(migrate).await.map(|_| ())
     }
 
     async fn execute(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {

@@ -5,12 +5,10 @@
 
 pub mod activity_cache;
 pub mod address_cipher;
-pub mod async_once;
 pub mod auth;
 pub mod clock;
 pub mod config;
 pub mod cors;
-pub mod fetching_cache;
 pub mod http;
 pub mod http_client;
 pub mod instance_counts;
@@ -18,6 +16,7 @@ pub mod issuer_keys;
 pub mod key_value;
 pub mod ledger;
 pub mod log;
+pub mod lru_map;
 pub mod notify;
 pub mod provider;
 pub mod published_list;
@@ -26,6 +25,7 @@ pub mod readable_activities;
 pub mod redis;
 pub mod request_address;
 pub mod shared_connection;
+pub mod single_flight;
 pub mod siteverify;
 pub mod timeout;
 

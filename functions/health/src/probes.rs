@@ -1,6 +1,6 @@
 //! Liveness and readiness, with the state of each store (G6).
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{collections::HashMap, rc::Rc};
 
 use domain::{
     api::{Checks, Live, Ready},
@@ -9,13 +9,17 @@ use domain::{
 use operations::commands::readiness::{self, VARIABLES};
 use platform::{
     auth, config,
-    fetching_cache::{self, FetchingCache},
     http::{ApiError, Request, Response},
-    key_value,
+    key_value::SpinKeyValue,
     ledger::SpinLedger,
     redis::SpinRedis,
+    single_flight::Cached,
 };
-use stores::{Redis, Sql, StoreError, ledger::schema, ports::RedisValue};
+use stores::{
+    Redis, Sql, StoreError,
+    ledger::schema,
+    ports::{KeyValue, RedisValue},
+};
 
 /// Handles `GET /healthz`: this instance handles requests.
 pub fn live() -> Response {
@@ -30,7 +34,7 @@ struct Readiness {
 }
 
 thread_local! {
-    static READINESS: FetchingCache<(), Rc<Readiness>> = RefCell::default();
+    static READINESS: Rc<Cached<Rc<Readiness>>> = Rc::default();
 }
 
 /// Handles `GET /readyz`: `200` if every store works and the secrets have no fault, else `503`. Only a caller with the
@@ -39,8 +43,7 @@ thread_local! {
 pub async fn ready(request: &Request) -> Result<Response, ApiError> {
     let shows_details = auth::has_token(request, &["admin_token", "metrics_token"]).await;
     let check = async || Ok::<_, ApiError>(Rc::new(Readiness::check().await));
-    let readiness =
-        if shows_details { check().await? } else { fetching_cache::get_or_fetch(&READINESS, (), check).await? };
+    let readiness = if shows_details { check().await? } else { READINESS.with(Rc::clone).get_or_fetch(check).await? };
     let Readiness { checks, failures } = &*readiness;
     let checks = shows_details.then(|| checks.clone());
     if failures.is_empty() {
@@ -105,8 +108,8 @@ async fn ledger() -> Result<(), String> {
 }
 
 async fn key_value() -> Result<(), String> {
-    key_value::set("ready", b"1").await;
-    if key_value::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
+    SpinKeyValue.write_copy("ready", b"1").await;
+    if SpinKeyValue.read_copy("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
 }
 
 /// Checks the secrets in the variables, and the settings that must fit them.

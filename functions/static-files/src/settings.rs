@@ -1,6 +1,6 @@
 //! What the variables say to the pages: how visitors sign in, what pages may load, and whose shop it is.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{collections::HashMap, rc::Rc};
 
 use domain::{
     branding::{self, Branding},
@@ -9,17 +9,13 @@ use domain::{
     sign_in::{SignIn, SignInSettings, VARIABLES},
     siteverify,
 };
-use platform::{
-    async_once::{self, AsyncOnce},
-    config,
-    http::ApiError,
-};
+use platform::{config, http::ApiError, single_flight::Once};
 use serde::Serialize;
 
 use crate::{branded_page, security::Policies};
 
 thread_local! {
-    static SETTINGS: RefCell<AsyncOnce<Settings>> = const { RefCell::new(AsyncOnce::Empty) };
+    static SETTINGS: Rc<Once<Settings>> = Rc::default();
 }
 
 /// The settings of all pages.
@@ -44,7 +40,7 @@ pub struct Document {
 impl Settings {
     /// Reads the variables, once per instance. With wrong ones, nobody can sign in, and the pages show the rest.
     pub async fn load() -> Result<Rc<Self>, ApiError> {
-        async_once::get_or_init(&SETTINGS, async || {
+        let init = async || {
             let (script, origins) = (config::get("siteverify_script").await, config::get("siteverify_origins").await);
             let mut values = HashMap::new();
             for name in VARIABLES.into_iter().chain(branding::VARIABLES) {
@@ -61,8 +57,8 @@ impl Settings {
                 shop_url,
                 ..Self::new(&siteverify::content_sources(&script, &origins), sign_in, links, branding)
             })
-        })
-        .await
+        };
+        SETTINGS.with(Rc::clone).get_or_init(init).await
     }
 
     /// Builds the settings; `widget_sources` are those of hosted checks, or empty.
