@@ -28,7 +28,7 @@ use stores::{
 
 use crate::{
     async_once::AsyncOnce,
-    config,
+    settings,
     shared_connection::{self, Shared},
     timeout::with_timeout,
 };
@@ -101,8 +101,9 @@ async fn connection() -> Result<Shared<Connection>, StoreError> {
         &CONNECTION,
         |_| true,
         async || {
-            let url = config::get("redis_url").await;
-            Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
+            let url = settings::find(settings::REDIS_URL).await;
+            let url = url.map_err(|fault| StoreError::RedisUnavailable(fault.to_string()))?;
+            Connection::open(&**url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
         },
     );
     // Waiting for a connection that another request is opening has the same timeout as opening one.

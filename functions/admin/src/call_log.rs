@@ -11,9 +11,8 @@ use domain::{
     time::Millis,
 };
 use platform::{
-    config,
     http::{ApiError, Request, Response, query_decode},
-    log,
+    log, settings,
 };
 
 /// A call of an operator.
@@ -110,7 +109,7 @@ pub fn count_unauthenticated(now: Millis) {
 
 /// The keyed hash that stands for `text` in the log.
 pub async fn hash(text: &str) -> String {
-    let secret = config::get("ticket_secret").await;
+    let Ok(secret) = settings::find(settings::TICKET_SECRET).await else { return String::new() };
     // In hexadecimal digits, which no name of a user is taken for.
     Signer::new(&secret, "stampede log").map(|signer| format!("{:016x}", signer.hash_u64(text))).unwrap_or_default()
 }

@@ -9,10 +9,10 @@ use operations::{
     upkeep::budget::Budget,
 };
 use platform::{
-    config,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
+    settings,
 };
 
 /// Handles `GET …/shed`.
@@ -24,7 +24,7 @@ pub async fn get() -> Result<Response, ApiError> {
 /// Handles `PUT …/shed`. `activities` in the response is the number of gates that were changed.
 pub async fn put(request: &Request) -> Result<Response, ApiError> {
     let Shedding { on } = body::parse(&request.body)?;
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
     let now = SpinRedis.now().await?;
     let context = OperatorContext {

@@ -2,10 +2,12 @@
 
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
-use domain::{ids::ActivityId, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
+use domain::{
+    ids::ActivityId, money::Money, order::OrderStatus, settings::Retention, time::Millis, webhook::ProviderCallback,
+};
 use operations::upkeep::{
     report::Report,
-    sweep::{Retention, SweepOutcome, Sweeper},
+    sweep::{SweepOutcome, Sweeper},
 };
 use payments::callbacks::{self, CallbackEffect};
 use stores::{
@@ -56,7 +58,7 @@ impl Failing<'_> {
             http: &FakeEndpoint::default(),
             events: None,
             ticket_secret: TICKET_SECRET,
-            retention: Retention::parse("", ""),
+            retention: Retention::default(),
             owner: "a sweeper",
             clock: &|| NOW,
             stopwatch: &|| self.stopwatch.get(),
