@@ -290,8 +290,8 @@ pub const SANDBOX: Parser<bool> = |variables| {
     Ok(is_on)
 };
 
-/// The newest secret of HS256, issuer and audience of sign-in tokens; `None` if they have another algorithm.
-pub const SHARED_JWT_SECRET: Parser<Option<[String; 3]>> = |variables| {
+/// What the sandbox signs sign-in tokens with: the newest secret, the issuer and the audience. `None` without HS256.
+pub const SANDBOX_SIGNING: Parser<Option<[String; 3]>> = |variables| {
     if &*variables.get("jwt_algorithm") != "HS256" {
         return Ok(None);
     }

@@ -35,7 +35,7 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
         _ => PaymentProvider::Webhook,
     };
     let secrets = settings::load(settings::WEBHOOK_SECRETS).await?;
-    let secrets = secrets.as_ref().as_ref().ok_or_else(no_such_route)?;
+    let secrets = secrets.as_deref().ok_or_else(no_such_route)?;
     let [id, timestamp, signature] =
         ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name));
     let headers =

@@ -17,7 +17,7 @@ use crate::signature::refusal;
 /// secrets during a rotation.
 pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
     let secrets = settings::load(settings::STRIPE_SECRETS).await?;
-    let secrets = secrets.as_ref().as_ref().ok_or_else(no_such_route)?;
+    let secrets = secrets.as_deref().ok_or_else(no_such_route)?;
     let header = request.header("stripe-signature").unwrap_or_default();
     let now = clock::now();
     if !secrets.split_ascii_whitespace().any(|secret| verify_stripe(secret, &header, &request.body, now)) {

@@ -33,7 +33,7 @@ struct Body {
 /// Returns a token. Only HS256 is supported, because only its `jwt_key` can sign.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let body: Body = body::parse(&request.body)?;
-    let signing = settings::load(settings::SHARED_JWT_SECRET).await?;
+    let signing = settings::load(settings::SANDBOX_SIGNING).await?;
     let Some([secret, issuer, audience]) = &*signing else {
         let detail = "The sandbox signs with HS256 only; take a token from your issuer.";
         return Err(Problem::new(Code::NotReady, detail).into());

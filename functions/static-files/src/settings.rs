@@ -30,33 +30,21 @@ pub struct Document {
 }
 
 impl Settings {
-    /// Reads the variables. With wrong ones, nobody can sign in, and the pages show the rest; readiness names what is wrong.
+    /// Parses the settings. With wrong variables, nobody can sign in, and the pages show the rest.
     ///
     /// # Errors
-    /// None.
+    /// None: readiness names what is wrong.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
-        let links = settings::LEGAL_LINKS(variables).unwrap_or_default();
         let branding = Branding::parse(variables).unwrap_or_default();
-        let (widget_sources, shop_url) = (settings::WIDGET_SOURCES(variables)?, settings::SHOP_URL(variables)?);
-        let sign_in = SignInSettings::parse(variables);
-        Ok(Self { shop_url, ..Self::new(&widget_sources, sign_in, links, branding) })
-    }
-
-    /// Builds the settings; `widget_sources` are those of hosted checks, or empty.
-    pub fn new(
-        widget_sources: &str,
-        sign_in: Result<SignInSettings, Fault>,
-        links: LegalLinks,
-        branding: Branding,
-    ) -> Self {
-        let allowed = sign_in.clone().unwrap_or_else(|_| SignInSettings::none());
-        let document = sign_in.map(|settings| Document { sign_in: settings.sign_in, links });
         let style_source = branded_page::style_source(&branding).unwrap_or_default();
-        Self {
-            policies: Policies::new(widget_sources, &allowed, &style_source),
+        let links = settings::LEGAL_LINKS(variables).unwrap_or_default();
+        let sign_in = SignInSettings::parse(variables);
+        let allowed = sign_in.clone().unwrap_or_else(|_| SignInSettings::none());
+        Ok(Self {
+            policies: Policies::new(&settings::WIDGET_SOURCES(variables)?, &allowed, &style_source),
             branding,
-            shop_url: String::new(),
-            document,
-        }
+            shop_url: settings::SHOP_URL(variables)?,
+            document: sign_in.map(|settings| Document { sign_in: settings.sign_in, links }),
+        })
     }
 }

@@ -2,9 +2,7 @@
 
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
-use domain::{
-    ids::ActivityId, money::Money, order::OrderStatus, settings::Retention, time::Millis, webhook::ProviderCallback,
-};
+use domain::{ids::ActivityId, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
 use operations::upkeep::{
     report::Report,
     sweep::{SweepOutcome, Sweeper},
@@ -58,7 +56,7 @@ impl Failing<'_> {
             http: &FakeEndpoint::default(),
             events: None,
             ticket_secret: TICKET_SECRET,
-            retention: Retention::default(),
+            retention: Default::default(),
             owner: "a sweeper",
             clock: &|| NOW,
             stopwatch: &|| self.stopwatch.get(),
