@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use domain::{activity::ActivityState, ids::UserId, time::Millis};
+use domain::{activity::ActivityState, ids::UserId, settings::Retention, time::Millis};
 use operations::{
     commands::{bans, stats},
     ledger::backlog,
@@ -17,7 +17,7 @@ use operations::{
         passes,
         rebuild::RebuildOutcome,
         report::Report,
-        sweep::{Retention, SweepOutcome, Sweeper},
+        sweep::{SweepOutcome, Sweeper},
     },
 };
 use orders::{
@@ -143,7 +143,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
         http: &endpoint,
         events: Some(WebhookTarget { url: "https://shop.example", secrets: WEBHOOK_SECRET }),
         ticket_secret: TICKET_SECRET,
-        retention: Retention::parse("0", "30"),
+        retention: Retention { address_days: Some(0), activity_days: Some(30) },
         owner: "a sweeper",
         clock: &|| LATER,
         stopwatch: &|| Duration::ZERO,

@@ -4,8 +4,8 @@
 
 use std::{cell::RefCell, time::Duration};
 
-use domain::time::Millis;
-use operations::upkeep::sweep::{Retention, SweepOutcome, Sweeper};
+use domain::{settings::Retention, time::Millis};
+use operations::upkeep::sweep::{SweepOutcome, Sweeper};
 use orders::{
     dead_letters,
     ledger::{
@@ -76,7 +76,7 @@ async fn a_statement_that_changes_many_rows_does_not_return_them() {
                 http: &FakeEndpoint::default(),
                 events: None,
                 ticket_secret: TICKET_SECRET,
-                retention: Retention::parse("0", "0"),
+                retention: Retention { address_days: Some(0), activity_days: Some(0) },
                 owner: "a sweeper",
                 clock: &|| now,
                 stopwatch: &|| Duration::ZERO,

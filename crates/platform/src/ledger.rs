@@ -24,7 +24,7 @@ use stores::{
     ports::{Dialect, SqlValue},
 };
 
-use crate::{config, shared_connection::Shared, single_flight::Once, timeout::with_timeout};
+use crate::{settings, shared_connection::Shared, single_flight::Once, timeout::with_timeout};
 
 /// Timeout for a statement, or for opening a connection, while a client waits for the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -107,7 +107,7 @@ impl SpinLedger {
     /// Prepares the ledger with a timeout of 3 s per statement. The connection is opened by the first statement.
     pub async fn open() -> Self {
         // A URL that cannot be read must not become a file of this machine, which no backup has.
-        let is_sqlite = &*config::get("ledger").await == "sqlite";
+        let is_sqlite = settings::find(settings::LEDGER).await.is_ok_and(|ledger| &**ledger == "sqlite");
         let dialect = if is_sqlite { Dialect::Sqlite } else { Dialect::Postgres };
         Self { dialect, timeout: REQUEST_TIMEOUT, timed_out: Cell::new(false), _hold: Hold::new() }
     }
@@ -210,7 +210,8 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
             Ok(Connection::Sqlite(connection))
         }
         Dialect::Postgres => loop {
-            match pg::Connection::open(config::get("ledger").await.to_string()).await {
+            let url = settings::find(settings::LEDGER).await.map_err(|fault| unavailable(fault.to_string()))?;
+            match pg::Connection::open(url.to_string()).await {
                 Ok(connection) => return Ok(Connection::Postgres(connection)),
                 // The caller limits the time.
                 Err(error) if errors::has_too_many_clients(&error.to_string()) => {

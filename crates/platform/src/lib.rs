@@ -1,14 +1,11 @@
-//! What the functions share on Spin: HTTP, Redis, ledger, key-value, configuration, caches, clock and logs.
+//! What the functions share on Spin: HTTP, Redis, ledger, key-value, settings, caches, clock and logs.
 //!
 //! **Invariant:** every response leaves through [`http::serve`], the only function that sends one without the 40 ms
 //! delay that its module describes.
 
 pub mod activity_cache;
-pub mod address_cipher;
 pub mod auth;
 pub mod clock;
-pub mod config;
-pub mod cors;
 pub mod http;
 pub mod http_client;
 pub mod instance_counts;
@@ -24,6 +21,7 @@ pub mod random;
 pub mod readable_activities;
 pub mod redis;
 pub mod request_address;
+pub mod settings;
 pub mod shared_connection;
 pub mod single_flight;
 pub mod siteverify;

@@ -24,7 +24,7 @@ use stores::{
 };
 
 use crate::{
-    config,
+    settings,
     shared_connection::{self, Shared},
     single_flight::Once,
     timeout::with_timeout,
@@ -98,8 +98,9 @@ async fn connection() -> Result<Shared<Connection>, StoreError> {
         &CONNECTION,
         |_| true,
         async || {
-            let url = config::get("redis_url").await;
-            Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
+            let url = settings::find(settings::REDIS_URL).await;
+            let url = url.map_err(|fault| StoreError::RedisUnavailable(fault.to_string()))?;
+            Connection::open(&**url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
         },
     );
     // Waiting for a connection that another request is opening has the same timeout as opening one.

@@ -21,11 +21,12 @@ use operations::{
 };
 use orders::ledger::events;
 use platform::{
-    clock, config,
+    clock,
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     random, readable_activities,
     redis::SpinRedis,
+    settings,
 };
 use sale::ledger::activities::{self, Activity};
 
@@ -66,21 +67,21 @@ pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
     let spec: ActivitySpec = body::parse(&request.body)?;
     let mut errors = spec.validate();
-    if spec.human_check == HumanCheck::Hosted && config::get("siteverify_url").await.is_empty() {
+    if spec.human_check == HumanCheck::Hosted && !*settings::load(settings::HAS_HOSTED_CHECKS).await? {
         errors.push(FieldError::new("/human_check", "needs the variables siteverify_…, which are empty"));
     }
     errors.extend(prices_that_the_provider_refuses(&spec).await);
     if !errors.is_empty() {
         return Err(Problem::invalid(errors).into());
     }
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
     let context = OperatorContext { may_change_money, ..operator_context(&ledger, &secret).await? };
     into_outcome(context.put(&id, spec, expected_version(request)?).await?, &secret)
 }
 
 async fn prices_that_the_provider_refuses(spec: &ActivitySpec) -> Vec<FieldError> {
-    if config::get("payment_provider").await.as_ref() != PaymentProvider::Stripe.as_str() {
+    if !settings::find(settings::PAYMENT_PROVIDER).await.is_ok_and(|provider| *provider == PaymentProvider::Stripe) {
         return Vec::new();
     }
     let error = |(index, sku): (usize, &Sku)| {
@@ -101,7 +102,7 @@ fn expected_version(request: &Request) -> Result<Option<i64>, Problem> {
 
 /// Handles `POST …/publish`, `/pause` and `/close`.
 pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Outcome, ApiError> {
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open_for_batch().await;
     if state == ActivityState::Published {
         prepare_opening(&ledger).await?;
@@ -118,7 +119,7 @@ pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Outcome,
 
 /// Handles `POST …/resume`.
 pub async fn resume(id: &ActivityId) -> Result<Outcome, ApiError> {
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open_for_batch().await;
     prepare_opening(&ledger).await?;
     into_outcome(operator_context(&ledger, &secret).await?.resume(id).await?, &secret)
@@ -127,10 +128,10 @@ pub async fn resume(id: &ActivityId) -> Result<Outcome, ApiError> {
 /// Refuses while a secret is missing or weak, so that no activity opens in which buyers cannot pay; and turns the outbox
 /// on if the shop has an `events_url`, else off (E7).
 async fn prepare_opening(ledger: &SpinLedger) -> Result<(), ApiError> {
-    if let Some(fault) = readiness::variables_fault().await {
+    if let Some(fault) = readiness::variables_fault().await? {
         return Err(Problem::new(Code::NotReady, format!("Not ready for a sale: {fault}.")).retry_after(2).into());
     }
-    Ok(events::set_enabled(ledger, !config::get("events_url").await.is_empty()).await?)
+    Ok(events::set_enabled(ledger, !settings::load(settings::EVENTS_URL).await?.is_empty()).await?)
 }
 
 /// Handles `DELETE …/activities/:activity`: deletes a draft.
@@ -144,7 +145,7 @@ pub async fn delete(id: &ActivityId) -> Result<Outcome, ApiError> {
 
 /// Handles `POST …/rotate-start-key`.
 pub async fn rotate_start_key(id: &ActivityId) -> Result<Outcome, ApiError> {
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
     into_outcome(operator_context(&ledger, &secret).await?.rotate_start_key(id).await?, &secret)
 }
@@ -156,7 +157,7 @@ pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<
     if by == 0 || by.abs() > 1_000_000_000 {
         return Err(Problem::invalid(vec![FieldError::new("/by", "must be -10^9 to 10^9, and not 0")]).into());
     }
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
     let outcome = operator_context(&ledger, &secret).await?.restock(id, sku, by, from).await?;
     let OperationOutcome::Done(activity) = outcome else { return into_outcome(outcome, &secret) };

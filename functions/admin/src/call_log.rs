@@ -10,9 +10,8 @@ use domain::{
 };
 use operations::ledger::operator_changes::keyed_hash;
 use platform::{
-    config,
     http::{ApiError, query_decode},
-    log,
+    log, settings,
 };
 
 use crate::call::{Call, Outcome};
@@ -27,7 +26,7 @@ pub async fn record(call: &Call<'_>, result: &Result<Outcome, ApiError>) {
         // The error itself is logged where it becomes a response.
         Err(_) => ("operator call failed", 0, ""),
     };
-    let secret = config::get("ticket_secret").await;
+    let secret = settings::find(settings::TICKET_SECRET).await.unwrap_or_default();
     let mut fields = vec![
         ("method", call.request.method.as_str().into()),
         ("route", call.endpoint.pattern().into()),

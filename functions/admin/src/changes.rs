@@ -3,10 +3,10 @@
 use domain::{http::routes::Endpoint as _, ids::ActivityId};
 use operations::ledger::operator_changes::{self, OperatorChange, RecordedActivity};
 use platform::{
-    clock, config,
+    clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    log,
+    log, settings,
 };
 use sale::ledger::activities;
 use serde_json::json;
@@ -26,7 +26,8 @@ pub async fn load_activity(call: &Call<'_>) -> Option<RecordedActivity> {
     }
     let id = ActivityId::parse(call.params[0]).ok()?;
     let found = activities::load(&SpinLedger::open().await, &id).await.ok()??;
-    Some(RecordedActivity::new(&found, &config::get("ticket_secret").await))
+    let secret = settings::find(settings::TICKET_SECRET).await.unwrap_or_default();
+    Some(RecordedActivity::new(&found, &secret))
 }
 
 /// Records a call that changed something, or may have: one that failed, and one that was refused although the activity

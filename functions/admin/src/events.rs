@@ -10,17 +10,17 @@ use orders::{
     ledger::events::{self, EventEndpoint},
 };
 use platform::{
-    config,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
+    settings,
 };
 
 use crate::call::Outcome;
 
 /// Handles `GET …/events`: the endpoint's state, the number of waiting events, and the events that failed for good.
 pub async fn list() -> Result<Response, ApiError> {
-    let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
+    let (ledger, url) = (SpinLedger::open().await, settings::load(settings::EVENTS_URL).await?);
     let document = Events {
         endpoint: events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await?,
         waiting: events::count_waiting(&ledger).await?,
@@ -41,7 +41,7 @@ pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
 /// Handles `POST …/events/enable`: resumes delivery at once to an endpoint that was disabled after a `410`, or paused
 /// because it was busy or did not respond.
 pub async fn enable() -> Result<Outcome, ApiError> {
-    let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
+    let (ledger, url) = (SpinLedger::open().await, settings::load(settings::EVENTS_URL).await?);
     let healthy = EventEndpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };
     events::save_endpoint(&ledger, &url, &healthy).await?;
     Ok(Outcome::changed(200, &healthy))

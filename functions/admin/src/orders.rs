@@ -9,10 +9,9 @@ use operations::commands::documents::{ExportedOrder, OrderDetails};
 use orders::ledger::{events, order_rows};
 use payments::ledger::{addresses, callback_rows, refunds};
 use platform::{
-    address_cipher,
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
-    log,
+    log, settings,
 };
 use sale::ledger::activities;
 
@@ -41,7 +40,7 @@ pub async fn list(request: &Request, activity: &ActivityId) -> Result<Response, 
 pub async fn get(call: &Call<'_>) -> Result<Response, ApiError> {
     let unknown = || not_found("The ledger has no such order.");
     let order_no = OrderNo::parse(call.params[0]).map_err(|_| unknown())?;
-    let (cipher, ledger) = (address_cipher::from_config().await?, SpinLedger::open().await);
+    let (cipher, ledger) = (settings::load(settings::ADDRESS_CIPHER).await?, SpinLedger::open().await);
     let row = order_rows::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
     let document = OrderDetails {
         order: ExportedOrder::from(&row),

@@ -16,11 +16,11 @@ use operations::{
     },
 };
 use platform::{
-    config,
     http::{ApiError, Request, Response, not_found},
     key_value::SpinKeyValue,
     ledger::SpinLedger,
     redis::SpinRedis,
+    settings,
 };
 use sale::ledger::activities;
 use stores::shared_value::SharedValue;
@@ -66,7 +66,7 @@ pub async fn rebuild(request: &Request, id: &ActivityId) -> Result<Outcome, ApiE
         })?),
         None => None,
     };
-    let ticket_secret = &config::secret("ticket_secret").await?;
+    let ticket_secret = &settings::load(settings::TICKET_SECRET).await?;
     let now = SpinRedis.now().await?;
     let (redis, sql, budget) = (&SpinRedis, &SpinLedger::open_for_batch().await, Budget::REQUEST);
     let rebuilt = Rebuild { redis, sql, activity: id, ticket_secret, now, budget }.run(epoch).await?;

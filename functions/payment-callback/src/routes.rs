@@ -14,8 +14,9 @@ use payments::callbacks::{self, CallbackEffect};
 use platform::{
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    log, provider,
+    log,
     redis::SpinRedis,
+    settings,
 };
 
 use crate::{standard, stripe};
@@ -42,7 +43,7 @@ async fn apply(request: &Request, callback: &ProviderCallback) -> Result<(), Api
     };
     if let Some(signer) = callback.provider
         && !order.as_ref().is_some_and(|order| order.may_have_paid_at(signer))
-        && signer != provider::configured().await?
+        && signer != *settings::load(settings::PAYMENT_PROVIDER).await?
     {
         return Err(no_such_route().into());
     }

@@ -15,12 +15,12 @@ use domain::{
     ticket::TicketError,
 };
 use platform::{
-    auth, clock,
+    clock,
     http::{ApiError, Request, Response, not_found},
     instance_counts,
     lru_map::LruMap,
     redis::SpinRedis,
-    request_address,
+    request_address, settings,
     single_flight::{Flight, Joined},
 };
 use sale::{
@@ -48,14 +48,15 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     }
     let now = clock::now();
     let ip = request_address::address(request).await?;
-    let ticket = auth::ticket_keys().await?.verify(&body.ticket, &activity, now).map_err(|error| {
-        instance_counts::record_refusal(&activity, Code::TicketInvalid);
-        // An expired ticket is a mistake; only a forged one counts as abuse.
-        if error == TicketError::Forged {
-            instance_counts::record_abuse(&activity, ip.clone());
-        }
-        Problem::new(Code::TicketInvalid, error.to_string())
-    })?;
+    let ticket =
+        settings::load(settings::TICKET_KEYS).await?.verify(&body.ticket, &activity, now).map_err(|error| {
+            instance_counts::record_refusal(&activity, Code::TicketInvalid);
+            // An expired ticket is a mistake; only a forged one counts as abuse.
+            if error == TicketError::Forged {
+                instance_counts::record_abuse(&activity, ip.clone());
+            }
+            Problem::new(Code::TicketInvalid, error.to_string())
+        })?;
     let mut reserve_request = ReserveRequest {
         order_no: ticket.order_no(),
         user: ticket.user,

@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use domain::{order::OrderStatus, time::Millis};
+use domain::{order::OrderStatus, settings::Retention, time::Millis};
 use operations::upkeep::{
     passes::{LEASE, LEASE_MS},
     report::Notice,
-    sweep::{Retention, SweepOutcome, Sweeper},
+    sweep::{SweepOutcome, Sweeper},
 };
 use orders::{event_delivery::WebhookTarget, ledger::events::set_enabled};
 use payments::ledger::addresses;
@@ -84,7 +84,7 @@ fn sweeper<'a, S, W>(
         http,
         events: None,
         ticket_secret: TICKET_SECRET,
-        retention: Retention::parse("", ""),
+        retention: Retention { address_days: Some(30), activity_days: None },
         owner: "a sweeper",
         clock: &|| DUE,
         stopwatch,
@@ -197,7 +197,7 @@ async fn a_sweep_by_a_redis_whose_clock_is_months_ahead_erases_nothing() {
         let add = |notice: &Notice| log.borrow_mut().push(notice.subject.clone());
         let sweep = async |app_clock: Millis| {
             let sweeper = Sweeper {
-                retention: Retention::parse("", "90"),
+                retention: Retention { address_days: Some(30), activity_days: Some(90) },
                 clock: &|| app_clock,
                 ..sweeper(&fixture.redis, &copies, &fixture.sql, &provider, &http, &|| Duration::ZERO, &add)
             };

@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::BTreeSet, time::Duration};
 use domain::{ids::ActivityId, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
 use operations::upkeep::{
     report::Report,
-    sweep::{Retention, SweepOutcome, Sweeper},
+    sweep::{SweepOutcome, Sweeper},
 };
 use payments::callbacks::{self, CallbackEffect};
 use stores::{
@@ -56,7 +56,7 @@ impl Failing<'_> {
             http: &FakeEndpoint::default(),
             events: None,
             ticket_secret: TICKET_SECRET,
-            retention: Retention::parse("", ""),
+            retention: Default::default(),
             owner: "a sweeper",
             clock: &|| NOW,
             stopwatch: &|| self.stopwatch.get(),
