@@ -1,4 +1,4 @@
-//! The shop's own name, logo, colour and texts on the pages, from variables.
+//! The shop's own name, logo, colour and texts on the pages, from variables (G15).
 
 use std::{collections::BTreeMap, fmt::Write as _};
 

@@ -83,7 +83,7 @@ pub async fn load_unwritten<R: Redis>(
     Ok(orders)
 }
 
-/// Parses the values of `lua/parts/read_order.lua`.
+/// Parses the values of `crates/stores/lua/read_order.lua`.
 fn parse_order(reply: &mut Reply, order_no: OrderNo) -> Result<Order, StoreError> {
     let malformed = |what: &str| StoreError::Malformed(format!("the {what} of {order_no} in Redis"));
     let status = OrderStatus::parse(&reply.text()?).ok_or_else(|| malformed("status"))?;

@@ -1,4 +1,4 @@
-//! The ledger through Spin: SQLite if the variable `ledger` says so, else the PostgreSQL of which it is the URL.
+//! The ledger through Spin (G8): SQLite if the variable `ledger` says so, else the PostgreSQL of which it is the URL.
 //!
 //! Each instance migrates the schema before its first statement, and again if a table is missing.
 //!

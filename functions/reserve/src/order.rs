@@ -1,4 +1,4 @@
-//! Handles a reservation with at most one Redis call.
+//! Handles a reservation with at most one Redis call (D1).
 //!
 //! Requests that the ticket or the instance's gate cache rules out are refused without any.
 

@@ -1,4 +1,4 @@
-//! Builds the response for a file, with its caching headers.
+//! Builds the response for a file, with its caching headers (A1).
 
 use domain::http::{
     problem::Problem,

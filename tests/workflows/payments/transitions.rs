@@ -1,4 +1,4 @@
-//! Tests of cancelling, expiring, paying and refunding orders, on both ledgers (C4, E3, E4, E5; I1, I5, I6).
+//! Tests of cancelling, expiring, paying and refunding orders, on both ledgers (C4, E3, E4, E5, E6; I1, I5, I6).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Erases old activities from the ledger, with their orders (`retention_days`).
+//! Erases old activities from the ledger, with their orders (G12, `retention_days`).
 //!
 //! An activity is erased only after its Redis data is gone and nothing of it is alive. Its state becomes `erasing` first:
 //! from then on operators cannot change it, and the schema allows to delete its orders. Each statement deletes a bounded
