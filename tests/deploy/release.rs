@@ -94,7 +94,9 @@ async fn sell_unit(http: &HttpClient, admin_token: &str) {
     .await;
     let order = format!("/api/orders/{order_no}");
     let checkout_url = eventually("a payment page", async || {
-        let opened = http.post(&format!("{order}/checkout"), &jwt, &json!({})).await;
+        let address =
+            json!({"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1", "country": "GB"});
+        let opened = http.post(&format!("{order}/checkout"), &jwt, &json!({ "address": address })).await;
         if opened.status == 200 { Ok(opened.text("checkout_url")) } else { Err(opened.body) }
     })
     .await;
