@@ -41,7 +41,7 @@ impl Up {
     fn start_with(directory: &Path, port: u16, extra: &[&str], environment: &[(&str, &str)]) -> Self {
         let root = root::find().expect("the project");
         let mut command = Command::new(target_directory(&root).join("release/up"));
-        command.current_dir(&root).args(["--no-build", "--listen", &format!("127.0.0.1:{port}"), "--directory"]);
+        command.current_dir(&root).args(["--listen", &format!("127.0.0.1:{port}"), "--directory"]);
         command.arg(directory).args(extra).envs(environment.iter().copied());
         command.arg("--engine").arg(Engine::discover(None).expect("an engine").to_string());
         let mut process = Process::spawn("up", &mut command, None).expect("up");
@@ -199,8 +199,7 @@ async fn stopping_leaves_no_process_and_the_next_start_has_the_data_within_five_
     // A second `up` with the same directory would write the same files.
     let root = root::find().expect("the project");
     let mut second = Command::new(target_directory(&root).join("release/up"));
-    let refused =
-        second.current_dir(&root).args(["--no-build", "--listen", "127.0.0.1:0", "--directory"]).arg(temp_dir.path());
+    let refused = second.current_dir(&root).args(["--listen", "127.0.0.1:0", "--directory"]).arg(temp_dir.path());
     let refused = refused.output().expect("up");
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("another scripts/up is running"), "{refused:?}");
@@ -232,6 +231,32 @@ async fn an_exported_variable_counts_more_than_the_saved_one_until_it_is_exporte
     up.stop();
 }
 
+#[test]
+fn with_services_the_engine_finds_all_variables_in_env_and_the_demo_sale_is_made() {
+    use std::os::unix::fs::PermissionsExt;
+    // A project of its own, since `.env` is written there.
+    let (project, port) = (TempDir::new().expect("a directory"), ports::pick_unused().expect("a port"));
+    let (root, directory) = (root::find().expect("the project"), project.path());
+    fs::write(directory.join("spin.toml"), "").expect("a manifest");
+    let listen = format!("127.0.0.1:{port}");
+    let mut command = Command::new(target_directory(&root).join("release/up"));
+    let mut up = Process::spawn("up", command.current_dir(directory).args(["--services", "--listen", &listen]), None)
+        .expect("up");
+    let is_written = |line: &str| line.contains(".env has the variables").then_some(());
+    up.wait_for_line("the variables", Duration::from_secs(60), is_written).expect("services");
+    let mode = fs::metadata(directory.join(".env")).expect("variables").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let engine = Engine::discover(None).expect("an engine").program(&target_directory(&root));
+    let mut command = Command::new(engine);
+    command.current_dir(directory).args(["up", "-f"]).arg(root.join("spin.toml")).args(["--listen", &listen]);
+    let mut app = Process::spawn("the app", command.arg("--state-dir").arg(directory), None).expect("an app");
+    let buyers = |line: &str| line.trim().starts_with("Buyers ").then_some(());
+    up.wait_for_line("the demo sale", Duration::from_secs(300), buyers).expect("a sale");
+    app.kill();
+    up.kill();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn killing_up_leaves_no_process() {
     let temp_dir = TempDir::new().expect("a directory");
@@ -256,7 +281,7 @@ fn an_unreachable_store_is_named_at_start_up() {
     for (option, scheme) in [("--redis", "redis"), ("--ledger", "postgres")] {
         let url = format!("{scheme}://user:a-password@127.0.0.1:{closed_port}/0");
         let mut command = Command::new(target_directory(&root).join("release/up"));
-        command.current_dir(&root).args(["--no-build", "--listen", "127.0.0.1:0", "--directory"]);
+        command.current_dir(&root).args(["--listen", "127.0.0.1:0", "--directory"]);
         let ended = command.arg(temp_dir.path().join(scheme)).args([option, &url]).output().expect("up");
         let stderr = String::from_utf8_lossy(&ended.stderr);
         assert!(!ended.status.success());
@@ -279,7 +304,7 @@ fn a_refused_start_reports_why_and_a_public_address_is_warned_of() {
         ("0.0.0.0:0", "can be reached from other machines, and the sandbox signs anybody in"),
     ] {
         let mut command = Command::new(target_directory(&root).join("release/up"));
-        command.current_dir(&root).args(["--no-build", "--listen", address, "--directory"]).arg(temp_dir.path());
+        command.current_dir(&root).args(["--listen", address, "--directory"]).arg(temp_dir.path());
         let ended = command.output().expect("up");
         let output = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
         assert!(!ended.status.success() && output.contains(expected), "{output}");
