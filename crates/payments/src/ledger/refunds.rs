@@ -215,19 +215,6 @@ pub async fn reopen<S: Sql>(sql: &S, callback: &Callback) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Records a payment that is to be refunded without changing its order. Idempotent.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn record_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(), StoreError> {
-    let Callback { payment, provider, order_no, money, .. } = callback;
-    let statement = "INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
-    let [payment, provider, order_no, currency] =
-        [payment, provider, order_no, &money.currency].map(|it| it.as_str().into());
-    sql.run(statement, vec![payment, provider, order_no, money.amount.into(), currency, now.0.into()]).await.map(|_| ())
-}
-
 /// Records a refund of an order's payment that was made at the provider; nothing if a refund of the order is recorded.
 ///
 /// # Errors
@@ -239,18 +226,6 @@ pub async fn record_confirmed<S: Sql>(sql: &S, callback: &Callback, now: Millis)
     let [order_no, payment, currency, refund] =
         [order_no, payment, &money.currency, refund].map(|it| it.as_str().into());
     sql.run(statement, vec![order_no, payment, money.amount.into(), currency, now.0.into(), refund]).await.map(|_| ())
-}
-
-/// Whether the payment of a callback was refunded, or is to be refunded, by the callback's provider without changing an
-/// order.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn is_overpayment<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement =
-        "SELECT payment FROM overpayments WHERE payment = ?1 AND (provider = ?2 OR provider = '' OR ?2 = '')";
-    let params = vec![callback.payment.as_str().into(), callback.provider.as_str().into()];
-    Ok(!sql.run(statement, params).await?.is_empty())
 }
 
 /// Records that the provider confirmed a refund. Returns `false` if there is no such refund of this kind, it is of another
