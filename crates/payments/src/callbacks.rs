@@ -148,7 +148,7 @@ async fn finish<R: Redis, S: Sql>(
     if outcome == CallbackOutcome::Unprocessed {
         outcome = dispatch(redis, sql, callback, decision, now).await?;
         callback_rows::set_outcome(sql, &callback.id, outcome).await?;
-    } else if let (CallbackOutcome::Paid, Some(row)) = (outcome, &decision.order) {
+    } else if let Some(row) = &decision.order {
         sync_order(redis, row).await?;
         if !has_early_refund {
             return Ok(outcome);
@@ -324,15 +324,5 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         return Ok(CallbackOutcome::RefundStarted);
     }
     // Another callback was applied first, possibly with another payment.
-    callback_rows::decide(sql, callback, now).await?;
-    let decision = callback_rows::load_decision(sql, callback).await?;
-    if let Some(row) = &decision.order {
-        sync_order(redis, row).await?;
-    }
-    match decision.outcome {
-        CallbackOutcome::Unprocessed => {
-            Err(StoreError::LedgerUnavailable("an order changed while it was paid".to_owned()))
-        }
-        outcome => Ok(outcome),
-    }
+    Box::pin(retry(redis, sql, callback, now)).await
 }

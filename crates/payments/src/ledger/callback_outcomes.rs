@@ -1,7 +1,5 @@
 //! What was done about a callback: the words in `callbacks.outcome`.
 
-use std::sync::LazyLock;
-
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
@@ -135,37 +133,24 @@ impl Serialize for CallbackOutcome {
 }
 
 /// The outcomes that hold a callback for an operator, as a list in SQL.
-pub(crate) fn parked_outcomes() -> &'static str {
-    static LIST: LazyLock<String> = LazyLock::new(|| {
-        sql_list(|outcome| outcome.effect() == CallbackEffect::Parked && *outcome != CallbackOutcome::Unknown)
-    });
-    &LIST
+pub(crate) fn parked_outcomes() -> String {
+    sql_list(|outcome| outcome.effect() == CallbackEffect::Parked && outcome != CallbackOutcome::Unknown)
 }
 
 /// The outcomes of [`CallbackOutcome::is_early`], as a list in SQL.
-pub(crate) fn early_outcomes() -> &'static str {
-    static LIST: LazyLock<String> = LazyLock::new(|| sql_list(|outcome| outcome.is_early()));
-    &LIST
+pub(crate) fn early_outcomes() -> String {
+    sql_list(CallbackOutcome::is_early)
 }
 
 /// The outcomes that hold no callback, as a list in SQL; that of an unprocessed one is the first. Callbacks with another
 /// outcome are parked, also those with an outcome of a later build. The index `callbacks_parked` of the schema has the same
 /// list: SQLite uses it only for this text.
-pub fn unparked_outcomes() -> &'static str {
-    static LIST: LazyLock<String> = LazyLock::new(|| sql_list(|outcome| outcome.effect() != CallbackEffect::Parked));
-    &LIST
+pub fn unparked_outcomes() -> String {
+    sql_list(|outcome| outcome.effect() != CallbackEffect::Parked)
 }
 
-/// The outcomes of processed callbacks that are not parked, as a list in SQL: these can be erased.
-pub fn final_outcomes() -> &'static str {
-    static LIST: LazyLock<String> = LazyLock::new(|| {
-        sql_list(|outcome| outcome.effect() != CallbackEffect::Parked && *outcome != CallbackOutcome::Unprocessed)
-    });
-    &LIST
-}
-
-fn sql_list(contains: impl Fn(&CallbackOutcome) -> bool) -> String {
-    let outcomes = CallbackOutcome::ALL.iter().filter(|outcome| contains(outcome));
+fn sql_list(contains: impl Fn(CallbackOutcome) -> bool) -> String {
+    let outcomes = CallbackOutcome::ALL.iter().filter(|outcome| contains(**outcome));
     let words: Vec<_> = outcomes.map(|outcome| format!("'{}'", outcome.as_str())).collect();
     format!("({})", words.join(", "))
 }

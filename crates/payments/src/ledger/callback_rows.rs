@@ -17,7 +17,7 @@ use stores::{
 };
 
 use super::{
-    callback_outcomes::{CallbackOutcome, early_outcomes, final_outcomes, parked_outcomes, unparked_outcomes},
+    callback_outcomes::{CallbackOutcome, early_outcomes, parked_outcomes, unparked_outcomes},
     unprocessed::FIRST_TRY_AFTER_MS,
 };
 
@@ -98,9 +98,6 @@ impl RecordIf {
 
 /// Records a callback once, if it meets the condition. The statement also decides about it if it has no outcome (view
 /// `callback_decisions`). Returns the callback as it was before.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn record<S: Sql>(
     sql: &S,
     callback: &ProviderCallback,
@@ -129,9 +126,6 @@ pub async fn record<S: Sql>(
 }
 
 /// Decides again about a callback without an outcome (view `callback_decisions`).
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn decide<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(), StoreError> {
     let statement = "UPDATE callbacks SET decided_at = ?3 WHERE order_no = ?1 AND id = ?2 AND outcome = ''";
     let params = vec![callback.order_no.as_str().into(), callback.id.as_str().into(), now.0.into()];
@@ -152,9 +146,6 @@ pub struct Decision {
 }
 
 /// Loads what the ledger has decided about a callback, and its order.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_decision<S: Sql>(sql: &S, callback: &Callback) -> Result<Decision, StoreError> {
     let statement =
         format!(include_str!("../../sql/payments/load_decision.sql"), early = early_outcomes(), columns = COLUMNS);
@@ -189,9 +180,6 @@ fn stored_id(id: &str) -> Option<SqlValue> {
 
 /// Gives a callback that names no order the number of the one order whose payment, or overpayment, it is about. Returns the
 /// callback as the ledger has it then.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn name_order<S: Sql>(sql: &S, callback: &Callback) -> Result<Callback, StoreError> {
     let statement = format!(include_str!("../../sql/payments/name_order.sql"), columns = CALLBACK_COLUMNS);
     let params = [&callback.id, &callback.payment, &callback.provider].map(|it| it.as_str().into());
@@ -200,9 +188,6 @@ pub async fn name_order<S: Sql>(sql: &S, callback: &Callback) -> Result<Callback
 }
 
 /// Records what was done about a callback.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: CallbackOutcome) -> Result<(), StoreError> {
     let params = vec![id.into(), outcome.as_str().into()];
     sql.run("UPDATE callbacks SET outcome = ?2 WHERE id = ?1", params).await.map(|_| ())
@@ -210,9 +195,6 @@ pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: CallbackOutcome) ->
 
 /// Lists up to `limit` parked callbacks, newest first, with those whose outcome a later build wrote. If `before` is not
 /// empty, only those that follow the callback with this id.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_parked<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Callback>, StoreError> {
     let page = match before {
         "" => "?1 = ''",
@@ -228,9 +210,6 @@ pub async fn list_parked<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Ve
 }
 
 /// Loads a callback if this build holds it for an operator.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_parked<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
     let Some(id) = stored_id(id) else { return Ok(None) };
     let parked_outcomes = parked_outcomes();
@@ -239,9 +218,6 @@ pub async fn load_parked<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, 
 }
 
 /// Lists the first 100 callbacks that name an order, oldest first.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Callback>, StoreError> {
     let statement =
         format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE order_no = ?1 ORDER BY received_at LIMIT 100");
@@ -250,9 +226,6 @@ pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<C
 
 /// Reopens the refunds of a callback's order and payment that are parked because the payment was unknown, if it is known
 /// now: it paid the order, or is refunded as an overpayment. Returns those that this call reopened.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn reopen_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
         "UPDATE callbacks SET outcome = '' \
@@ -278,9 +251,6 @@ pub enum ReportedFailure {
 
 /// Returns whether the refund of a callback is reported as failed; `No` if a refund of its order is recorded, which
 /// [`refunds::confirm`](super::refunds::confirm) then decides about.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Result<ReportedFailure, StoreError> {
     let statement = "SELECT refund FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.failed' \
          AND amount = ?3 AND currency = ?4 AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.order_no = ?1)";
@@ -300,9 +270,6 @@ pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Resu
 }
 
 /// Sets a new outcome of a parked callback. Returns the callback if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn set_outcome_if_parked<S: Sql>(
     sql: &S,
     id: &str,
@@ -319,11 +286,8 @@ pub async fn set_outcome_if_parked<S: Sql>(
 
 /// Erases up to `limit` processed callbacks that were received at or before `before`. Parked ones stay, and those whose
 /// outcome a later build wrote. Returns how many were erased.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
-    let condition = format!("received_at <= ?1 AND outcome <> '' AND outcome IN {}", final_outcomes());
+    let condition = format!("received_at <= ?1 AND outcome <> '' AND outcome IN {}", unparked_outcomes());
     delete_batch(sql, "callbacks", "id", &condition, vec![before.0.into(), limit.into()]).await
 }
 
@@ -340,7 +304,7 @@ fn params_of_payment(Callback { order_no, payment, provider, .. }: &Callback, no
 /// unchanged if the payment is being refunded as an overpayment.
 ///
 /// # Errors
-/// `LedgerRefused` if the order was released and there is no room for its units (I2). Otherwise see [`ledger`](super).
+/// `LedgerRefused` if the order was released and there is no room for its units (I2).
 pub async fn mark_paid<S: Sql>(
     sql: &S,
     callback: &Callback,
@@ -365,9 +329,6 @@ pub const EVER: Millis = Millis(0);
 
 /// `paid → refunding`, for an order that was paid at `paid_since` or later. A trigger inserts the refund in the same
 /// statement. Returns the order if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn request_refund<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -387,9 +348,6 @@ pub const PAID_TOO_LATE: &str = "paid_too_late";
 
 /// `cancelled | expired → refunding`, for a payment that came after the release and found no units left. Returns the
 /// order if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn refund_late_payment<S: Sql>(
     sql: &S,
     callback: &Callback,
@@ -407,9 +365,6 @@ pub async fn refund_late_payment<S: Sql>(
 
 /// `refunding → refunded`; the units are released if the activity's policy says so. A trigger marks the refund as
 /// confirmed. Returns the order if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn mark_refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(include_str!("../../sql/payments/mark_refunded.sql"), columns = COLUMNS);
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
