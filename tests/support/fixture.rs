@@ -39,6 +39,7 @@ use orders::{ledger::order_rows, message_batch, order_writer};
 use payments::{
     callbacks::{self, CallbackEffect},
     commands::{self, CommandOutcome},
+    ledger::callback_rows::{self, RecordIf},
     provider::Provider,
     refunds,
 };
@@ -400,8 +401,8 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             money: Money::new(100, "EUR"),
             ..ProviderCallback::default()
         };
-        payments::ledger::callback_rows::record_callback(&self.sql, &callback, received_at).await.unwrap();
-        let statement = "UPDATE callbacks SET order_no = ?2 WHERE id = ?1";
+        callback_rows::record(&self.sql, &callback, RecordIf::Always, received_at).await.unwrap();
+        let statement = "UPDATE callbacks SET order_no = ?2, outcome = '' WHERE id = ?1";
         self.sql.run(statement, vec![callback.id.into(), order_no.to_string().into()]).await.unwrap();
     }
 

@@ -4,7 +4,6 @@ use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
     order::{Order, OrderStatus},
     time::Millis,
-    webhook::PaymentProvider,
 };
 use serde_json::json;
 use stores::{
@@ -37,15 +36,6 @@ impl OrderRow {
     #[must_use]
     pub fn to_transition(&self, stream_id: String) -> Transition {
         Transition { order_no: self.order.order_no.clone(), state: self.state(), stream_id }
-    }
-
-    /// Whether its buyer may have paid at `provider`: it opened the order's session, or the ledger lost who did. Of an order
-    /// that was released without a session nothing was lost.
-    #[must_use]
-    pub fn may_have_paid_at(&self, provider: PaymentProvider) -> bool {
-        let was_paid = matches!(self.order.status, OrderStatus::Paid | OrderStatus::Refunding | OrderStatus::Refunded);
-        self.provider == provider.as_str()
-            || self.provider.is_empty() && (was_paid || self.order.checkout_url.is_some())
     }
 
     /// Its state.
@@ -101,7 +91,6 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
     Ok(OrderRow { order, live, updated_at, payment: row.text()?, provider: row.text()?, epoch: row.int()? })
 }
 
-/// Parses rows of [`COLUMNS`].
 /// Parses rows of [`COLUMNS`].
 pub fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError> {
     rows.into_iter().map(parse_row).collect()
