@@ -3,10 +3,9 @@
 --
 -- KEYS  an order record each
 -- ARGV  1 JSON: closed_ttl (of a closed order, seconds), status, live, pay_by (ms), paid_at (ms), reason
--- Reply empty
+-- Reply done
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = read_time()
 local state = cjson.decode(ARGV[1])
 for _, key in ipairs(KEYS) do write_state(key, state, now, state.closed_ttl) end
-return {}
+return { 'done' }

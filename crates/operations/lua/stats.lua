@@ -2,14 +2,13 @@
 --
 -- KEYS  1 gate, 2 stats, 3 orders (stream)
 -- ARGV  1 key prefix, 2 how much longer the gate must be kept (ms)
--- Reply now (ms), enqueued, written, rate, stream length, number of SKUs, then for each SKU: SKU, left, held,
---       pending, sold, total; then for each refusal: code or sign_in:<reason>, count; only now if there is no such gate
+-- Reply found, now (ms), enqueued, written, rate, stream length, number of SKUs, then for each SKU: SKU, left, held,
+--       pending, sold, total; then for each refusal: code or sign_in:<reason>, count | no_gate
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = read_time()
 local gate = redis.call('HMGET', KEYS[1], 'skus', 'keep_until')
 local skus = gate[1]
-if not skus or tonumber(gate[2] or now) - now < tonumber(ARGV[2]) then return { now } end
+if not skus or tonumber(gate[2] or now) - now < tonumber(ARGV[2]) then return { 'no_gate' } end
 local queue = redis.call('HMGET', KEYS[2], 'enqueued', 'written', 'rate')
 local reply = { now, tonumber(queue[1] or 0), tonumber(queue[2] or 0), tonumber(queue[3] or 0),
   redis.call('XLEN', KEYS[3]), 0 }

@@ -13,6 +13,7 @@ use stores::{
     keys::Keys,
     ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
+    reply::unexpected,
 };
 
 use crate::{doorbell::DOORBELL_CHANNEL, order_record::OrderFields, scripts::REQUEUE, stream};
@@ -184,16 +185,15 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
     let requeued_at = match word.as_str() {
         "queued" => reply.int()?,
         "same" if letter.replayed_at < letter.died_at => {
-            let (status, requeued_at, now) = (reply.text()?, reply.int()?, reply.int()?);
-            // An earlier call requeued the order, and stopped before it recorded that. An order that has left the queue
-            // was written.
-            let requeued_at = if status == OrderStatus::Queued.as_str() { requeued_at } else { now };
+            // An earlier call requeued the order, and stopped before it recorded that.
+            let requeued_at = reply.int()?;
             if requeued_at < letter.died_at.0 {
                 return Ok(RequeueOutcome::Refused(word));
             }
             requeued_at
         }
-        _ => return Ok(RequeueOutcome::Refused(word)),
+        "same" | "not_ready" | "limit_reached" | "sold_out" => return Ok(RequeueOutcome::Refused(word)),
+        word => return Err(unexpected(word)),
     };
     // By Redis's clock, as the time at which the order fails again: the dead letter waits if that was later.
     let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";

@@ -8,11 +8,11 @@ use domain::{
     money::Money,
     time::Millis,
 };
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use stores::{
     keys::{Keys, WRITER_GROUP, WRITERS},
     ports::{Redis, RedisArg, RedisValue, StoreError},
-    reply::Reply,
+    reply::{Reply, unexpected},
 };
 
 use crate::{
@@ -165,7 +165,7 @@ pub async fn delivered_more_than<R: Redis>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceOutcome {
     /// There is no gate, or a rebuild has not finished it.
-    Missing,
+    NoGate,
     /// The gate has the ledger's epoch.
     Current {
         /// Version of the activity in the gate.
@@ -204,16 +204,6 @@ struct FencedMessage<'a> {
     stream_id: &'a str,
 }
 
-#[derive(Deserialize)]
-struct FenceReply {
-    word: String,
-    epoch: i64,
-    version: i64,
-    lowered: i64,
-    unchanged_ms: i64,
-    queued: i64,
-}
-
 /// Deletes the gate if its epoch is older than the ledger's `epoch`; removes the `outdated` messages from the stream,
 /// which operators can see as dead letters by now; returns units to the stock that were left out and that no order
 /// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
@@ -243,13 +233,14 @@ pub async fn fence<R: Redis>(
         live_units: live_units.iter().map(|(sku, units)| LiveUnits { sku, units: *units }).collect(),
         messages: messages.collect(),
     };
-    let reply: FenceReply = FENCE.run_with(redis, script_keys, &options).await?.json()?;
-    let FenceReply { word, epoch, version, lowered, unchanged_ms, queued } = reply;
+    let mut reply = FENCE.run_with(redis, script_keys, &options).await?;
+    let (word, queued) = (reply.text()?, reply.int()?);
     let outcome = match word.as_str() {
-        "missing" => FenceOutcome::Missing,
-        "closed" => FenceOutcome::Deleted,
-        "later" => FenceOutcome::Newer(epoch),
-        _ => FenceOutcome::Current { version, lowered, unchanged_ms },
+        "no_gate" => FenceOutcome::NoGate,
+        "deleted" => FenceOutcome::Deleted,
+        "newer" => FenceOutcome::Newer(reply.int()?),
+        "current" => FenceOutcome::Current { version: reply.int()?, lowered: reply.int()?, unchanged_ms: reply.int()? },
+        word => return Err(unexpected(word)),
     };
     Ok((outcome, queued))
 }
@@ -260,7 +251,8 @@ pub async fn fence<R: Redis>(
 /// # Errors
 /// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn start_writing<R: Redis>(redis: &R, activity: &ActivityId) -> Result<(Millis, i64), StoreError> {
-    let mut reply = START_WRITING.run(redis, vec![WRITERS.to_owned()], vec![activity.as_str().into()]).await?;
+    let args = vec![activity.as_str().into()];
+    let mut reply = START_WRITING.run(redis, vec![WRITERS.to_owned()], args).await?.after("done")?;
     Ok((Millis(reply.int()?), reply.int()?))
 }
 
@@ -273,8 +265,7 @@ pub async fn try_mark_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Opt
     let keys = Keys::of(activity);
     let script_keys = vec![keys.named("orders"), keys.named("stats")];
     let rate = rate.map(|rate| rate.to_string()).unwrap_or_default();
-    let mut reply = WRITER_IDLE.run(redis, script_keys, vec![WRITER_GROUP.into(), rate.into_bytes()]).await?;
-    Ok(reply.text()? == "rested")
+    WRITER_IDLE.run(redis, script_keys, vec![WRITER_GROUP.into(), rate.into_bytes()]).await?.is("rested", "more")
 }
 
 #[cfg(test)]

@@ -10,10 +10,11 @@ use domain::{
     gate,
     ids::{ActivityId, SkuId},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stores::{
     keys::{ACTIVITIES, Keys, WRITER_GROUP},
     ports::{Redis, StoreError},
+    reply::unexpected,
 };
 
 use crate::{
@@ -26,7 +27,8 @@ use crate::{
 pub const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// Result of a warm-up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WarmUpOutcome {
     /// Redis matches the ledger.
     Done,
@@ -155,12 +157,9 @@ pub async fn lower_totals<R: Redis>(
     Ok(match reply.text()?.as_str() {
         "done" => LowerOutcome::Done,
         "stale" => LowerOutcome::Stale,
-        "missing" => LowerOutcome::NoGate,
-        _ => {
-            let sku = reply.text()?;
-            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Malformed(format!("lower_totals: {sku:?}")))?;
-            LowerOutcome::BelowHeldAndSold(sku)
-        }
+        "no_gate" => LowerOutcome::NoGate,
+        "below" => LowerOutcome::BelowHeldAndSold(reply.parse()?),
+        word => return Err(unexpected(word)),
     })
 }
 
@@ -214,14 +213,11 @@ async fn run_warm_up<R: Redis>(
         skus: skus.collect(),
     };
     let script_keys = ["gate", "orders", "stats", "index"].map(|name| keys.named(name)).into();
-    let mut reply = WARM_UP.run_with(redis, script_keys, &options).await?;
-    match reply.text()?.as_str() {
-        "done" => {}
-        "stale" => return Ok(WarmUpOutcome::Stale),
-        _ => return Ok(WarmUpOutcome::NoGate),
+    let outcome = WARM_UP.run_with(redis, script_keys, &options).await?.parse()?;
+    if outcome == WarmUpOutcome::Done {
+        redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
     }
-    redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
-    Ok(WarmUpOutcome::Done)
+    Ok(outcome)
 }
 
 /// A rate limit as the script reads it: `count:milliseconds`, empty for none.

@@ -10,6 +10,9 @@ use crate::{
     reply::Reply,
 };
 
+/// Functions that every script starts with.
+const COMMON: &str = include_str!("../lua/common.lua");
+
 /// A Lua script.
 pub struct Script {
     /// Name of its file, for logs and tests.
@@ -19,7 +22,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script of the file `name`, whose text is `parts` one after the other.
+    /// The script of the file `name`, whose text is `parts` one after the other, after the common functions.
     #[must_use]
     pub const fn new(name: &'static str, parts: &'static [&'static str]) -> Self {
         Self { name, parts, sha: OnceLock::new() }
@@ -32,7 +35,7 @@ impl Script {
     }
 
     fn source(&self) -> String {
-        self.parts.concat()
+        [&[COMMON], self.parts].concat().concat()
     }
 
     fn sha(&self) -> &str {

@@ -148,7 +148,8 @@ async fn find_differing<R: Redis, S: Sql>(
         return Ok(Vec::new());
     }
     let records = order_numbers.iter().map(|order_no| keys.order(order_no.ulid())).collect();
-    let mut reply = READ_ORDERS.run(redis, records, vec![gate_epoch.to_string().into()]).await?;
+    let args = vec![gate_epoch.to_string().into()];
+    let mut reply = READ_ORDERS.run(redis, records, args).await?.after("found")?;
     let mut recorded = Vec::with_capacity(order_numbers.len());
     for order_no in order_numbers {
         let (status, holds_units, checkout_url) = (reply.text()?, reply.text()? == "1", reply.text()?);
