@@ -8,10 +8,11 @@
 local reply = { 'found' }
 for _, key in ipairs(KEYS) do
   local order = redis.call('HMGET', key, 'epoch', 'status', 'live', 'checkout_url')
-  local same_epoch = order[1] == ARGV[1]
   local holds_units = order[3] == '1' or order[2] == 'queued' or order[2] == 'pending_payment'
-  reply[#reply + 1] = same_epoch and order[2] or ''
-  reply[#reply + 1] = same_epoch and holds_units and '1' or ''
-  reply[#reply + 1] = same_epoch and order[4] or ''
+  if order[1] == ARGV[1] then
+    append(reply, order[2], holds_units and '1' or '', order[4])
+  else
+    append(reply, '', '', '')
+  end
 end
 return reply

@@ -12,8 +12,7 @@ for key = 1, #KEYS, 2 do
     -- Most tickets have no such order, and a whole record takes three times as long.
     local status = redis.call('HGET', name, 'status')
     if status == 'queued' or status == 'failed' then
-      local order = { (key - 1) / 2, ulid, unpack(read_order(name, KEYS[key + 1])) }
-      for _, value in ipairs(order) do reply[#reply + 1] = value end
+      append(reply, (key - 1) / 2, ulid, unpack(read_order(name, KEYS[key + 1])))
     end
   end
 end

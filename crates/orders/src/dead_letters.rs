@@ -9,6 +9,7 @@ use domain::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use stores::{
     keys::Keys,
     ledger::row_reader::RowReader,
@@ -65,7 +66,7 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
     );
     // One row for each order: a batch may contain a message twice.
     let letters: BTreeMap<_, _> = letters.iter().map(|letter| (&letter.0, letter)).collect();
-    let json = serde_json::json!(letters.into_values().collect::<Vec<_>>()).to_string();
+    let json = json!(letters.into_values().collect::<Vec<_>>()).to_string();
     sql.run(&statement, vec![json.into(), now.0.into()]).await.map(|_| ())
 }
 
@@ -150,12 +151,6 @@ fn parse_row(row: Vec<stores::ports::SqlValue>) -> Result<DeadLetter, StoreError
     })
 }
 
-#[derive(Serialize)]
-struct RequeueOptions<'a> {
-    message: &'a str,
-    order: OrderFields<'a>,
-}
-
 /// Puts the order of a dead letter back into the queue, if Redis has units for it.
 ///
 /// The writer records a dead letter before its order fails in Redis (I4). Until then the order is refused here: it is
@@ -179,7 +174,7 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
         keys.named("orders"),
         keys.named("stats"),
     ];
-    let options = RequeueOptions { message, order: (&order).into() };
+    let options = json!({ "message": message, "order": OrderFields::from(&order) });
     let mut reply = REQUEUE.run_with(redis, script_keys, &options).await?;
     let word = reply.text()?;
     let requeued_at = match word.as_str() {

@@ -8,7 +8,7 @@ use domain::{
     money::Money,
     time::Millis,
 };
-use serde::Serialize;
+use serde_json::json;
 use stores::{
     keys::{Keys, WRITER_GROUP, WRITERS},
     ports::{Redis, RedisArg, RedisValue, StoreError},
@@ -181,29 +181,6 @@ pub enum FenceOutcome {
     Newer(i64),
 }
 
-#[derive(Serialize)]
-struct FenceOptions<'a> {
-    prefix: &'a str,
-    epoch: i64,
-    group: &'a str,
-    closed_ttl: i64,
-    reason: &'a str,
-    live_units: Vec<LiveUnits<'a>>,
-    messages: Vec<FencedMessage<'a>>,
-}
-
-#[derive(Serialize)]
-struct LiveUnits<'a> {
-    sku: &'a SkuId,
-    units: i64,
-}
-
-#[derive(Serialize)]
-struct FencedMessage<'a> {
-    epoch: i64,
-    stream_id: &'a str,
-}
-
 /// Deletes the gate if its epoch is older than the ledger's `epoch`; removes the `outdated` messages from the stream,
 /// which operators can see as dead letters by now; returns units to the stock that were left out and that no order
 /// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
@@ -222,17 +199,18 @@ pub async fn fence<R: Redis>(
     let keys = Keys::of(activity);
     let mut script_keys: Vec<_> = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
     script_keys.extend(outdated.iter().map(|(_, order)| keys.order(order.order_no.ulid())));
+    let live_units = live_units.iter().map(|(sku, units)| json!({ "sku": sku, "units": units }));
     let messages =
-        outdated.iter().map(|(message, order)| FencedMessage { epoch: order.epoch, stream_id: &message.stream_id });
-    let options = FenceOptions {
-        prefix: keys.prefix(),
-        epoch,
-        group: WRITER_GROUP,
-        closed_ttl: CLOSED_ORDER_TTL_SECONDS,
-        reason: OLD_EPOCH,
-        live_units: live_units.iter().map(|(sku, units)| LiveUnits { sku, units: *units }).collect(),
-        messages: messages.collect(),
-    };
+        outdated.iter().map(|(message, order)| json!({ "epoch": order.epoch, "stream_id": message.stream_id }));
+    let options = json!({
+        "prefix": keys.prefix(),
+        "epoch": epoch,
+        "group": WRITER_GROUP,
+        "closed_ttl": CLOSED_ORDER_TTL_SECONDS,
+        "reason": OLD_EPOCH,
+        "live_units": live_units.collect::<Vec<_>>(),
+        "messages": messages.collect::<Vec<_>>(),
+    });
     let mut reply = FENCE.run_with(redis, script_keys, &options).await?;
     let (word, queued) = (reply.text()?, reply.int()?);
     let outcome = match word.as_str() {

@@ -10,8 +10,6 @@ local gate = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'star
 if not gate[1] then return { 'no_gate' } end
 local reply = { 'found', now, gate[1], gate[2], gate[3], gate[4], gate[5], gate[6], redis.call('PFCOUNT', KEYS[2]) }
 for sku in string.gmatch(gate[7] or '', '%S+') do
-  reply[#reply + 1] = sku
-  reply[#reply + 1] = redis.call('GET', ARGV[1] .. 'stock:' .. sku)
-  reply[#reply + 1] = redis.call('HGET', KEYS[1], 'total:' .. sku)
+  append(reply, sku, redis.call('GET', ARGV[1] .. 'stock:' .. sku), redis.call('HGET', KEYS[1], 'total:' .. sku))
 end
 return reply

@@ -26,9 +26,7 @@ local epoch = gate[13]
 local limits = ''
 local function answer(word, ...)
   local reply = { word, now, limits, ... }
-  if ARGV[7] == '1' and state then
-    for i = 1, 5 do reply[#reply + 1] = gate[i] end
-  end
+  if ARGV[7] == '1' and state then append(reply, state, starts_at, ends_at, start_key, shed) end
   return reply
 end
 local function refuse(word, wait_ms)

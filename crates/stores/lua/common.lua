@@ -9,3 +9,8 @@ end
 
 -- Returns all digits of a whole number: Lua and Redis would write a large one with an exponent.
 local function to_text(number) return string.format('%.0f', number) end
+
+-- Appends elements to a reply.
+local function append(reply, ...)
+  for _, element in ipairs({ ... }) do reply[#reply + 1] = element end
+end

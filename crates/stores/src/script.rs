@@ -66,14 +66,13 @@ impl Script {
         params.push(keys.len().to_string().into_bytes());
         params.extend(keys.into_iter().map(String::into_bytes));
         params.extend(args);
-        let retry_params = params.clone();
-        match redis.command("EVALSHA", params).await {
+        let reply = match redis.command("EVALSHA", params.clone()).await {
             Err(StoreError::ScriptNotLoaded) => {
-                let mut params = retry_params;
                 params[0] = self.source().into_bytes();
-                redis.command("EVAL", params).await.map(Reply::new)
+                redis.command("EVAL", params).await
             }
-            other => other.map(Reply::new),
-        }
+            other => other,
+        };
+        reply.map(Reply::new)
     }
 }
