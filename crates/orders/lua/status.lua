@@ -2,7 +2,7 @@
 --
 -- KEYS  1 order, 2 stats, 3 gate
 -- ARGV  none
--- Reply found, now (ms), then the values of read_order | absent, now (no record, and a complete gate: Redis has lost no
+-- Reply found, the values of read_order, now (ms) | absent, now (no record, and a complete gate: Redis has lost no
 --       order, so one whose record has not expired does not exist) | unknown, now (neither record nor complete gate)
 
 local now = read_time()
@@ -11,4 +11,6 @@ if not order[1] then
   local gate = redis.call('HMGET', KEYS[3], 'epoch', 'restoring')
   return { gate[1] and not gate[2] and 'absent' or 'unknown', now }
 end
-return { 'found', now, unpack(order) }
+table.insert(order, 1, 'found')
+order[#order + 1] = now
+return order

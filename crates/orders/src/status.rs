@@ -45,14 +45,13 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<Order
     let keys = Keys::of(order_no.activity());
     let script_keys = vec![keys.order(order_no.ulid()), keys.named("stats"), keys.named("gate")];
     let mut reply = STATUS.run(redis, script_keys, Vec::new()).await?;
-    let (word, now) = (reply.text()?, Millis(reply.int()?));
-    let (order, is_complete) = match word.as_str() {
+    let (order, is_complete) = match reply.text()?.as_str() {
         "found" => (Some(parse_order(&mut reply, order_no.clone())?), true),
         "absent" => (None, true),
         "unknown" => (None, false),
         word => return Err(unexpected(word)),
     };
-    Ok(OrderLookup { now, order, is_complete })
+    Ok(OrderLookup { now: Millis(reply.int()?), order, is_complete })
 }
 
 /// Returns the orders of a user in `activities` that the ledger does not have, queued and failed ones, as far as their
