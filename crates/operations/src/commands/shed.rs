@@ -53,6 +53,5 @@ pub async fn copy_to_gate<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &Activ
 
 async fn set_gate_flag<R: Redis>(redis: &R, activity: &ActivityId, on: bool) -> Result<bool, StoreError> {
     let flag = if on { "1" } else { "0" };
-    let mut reply = SHED.run(redis, vec![Keys::of(activity).named("gate")], vec![flag.into()]).await?;
-    Ok(reply.text()? == "told")
+    SHED.run(redis, vec![Keys::of(activity).named("gate")], vec![flag.into()]).await?.is("done", "no_gate")
 }
