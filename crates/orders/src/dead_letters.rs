@@ -49,9 +49,6 @@ pub enum RequeueOutcome {
 
 /// Records dead letters, each with order number, message and reason. One that is recorded already gets the new reason
 /// and time.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Millis) -> Result<(), StoreError> {
     if letters.is_empty() {
         return Ok(());
@@ -72,9 +69,6 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
 
 /// Lists up to `limit` dead letters: first those not requeued since they last failed, then the others, each newest
 /// first. Starts after the dead letter `before`, unless it is empty.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
     let cursor = if before.is_empty() { None } else { Some(load_any(sql, before).await?) };
     let (mut waits, mut after) = match cursor {
@@ -103,9 +97,6 @@ pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadL
 }
 
 /// Loads a dead letter.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
     load_any(sql, &order_no.to_string()).await
 }
@@ -117,9 +108,6 @@ async fn load_any<S: Sql>(sql: &S, order_no: &str) -> Result<Option<DeadLetter>,
 }
 
 /// Loads the failed order of a dead letter; `None` if there is no such letter, or its message cannot be parsed.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn load_failed_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
     let Some(letter) = load(sql, order_no).await? else { return Ok(None) };
     Ok(stream::decode_order(order_no.activity(), &letter.message).map(|new| Order {

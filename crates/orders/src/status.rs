@@ -58,9 +58,6 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<Order
 /// tickets are noted: [`MAX_OPEN_TICKETS`](super::admission::MAX_OPEN_TICKETS) of an activity at most.
 ///
 /// This is the one script whose keys belong to several activities.
-///
-/// # Errors
-/// As [`load_order`].
 pub async fn load_unwritten<R: Redis>(
     redis: &R,
     activities: &[ActivityId],

@@ -56,9 +56,6 @@ pub enum Receipt {
 
 /// Receives a verified callback. A signer that `is_configured` may report about all orders, another one about those whose
 /// payment session it opened.
-///
-/// # Errors
-/// As [`apply`].
 pub async fn receive<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

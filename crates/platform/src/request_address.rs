@@ -19,9 +19,6 @@ pub async fn address(request: &Request) -> Result<String, Problem> {
 }
 
 /// Returns the client's whole address; `None` if it is not known.
-///
-/// # Errors
-/// Those of [`address`].
 pub async fn whole_address(request: &Request) -> Result<Option<IpAddr>, Problem> {
     let (peer, forwarded, hops) = read(request).await?;
     Ok(client(peer.as_deref(), forwarded.iter().map(Vec::as_slice), hops))

@@ -65,9 +65,6 @@ enum Mode {
 }
 
 /// Updates the gate of an activity to its row in the ledger.
-///
-/// # Errors
-/// See the [module documentation](self).
 pub async fn warm_up<R: Redis>(
     redis: &R,
     activity: &Activity,
@@ -78,9 +75,6 @@ pub async fn warm_up<R: Redis>(
 
 /// Updates a gate only if it has an older version. The sweeper calls it, and may have read the row in the middle of an
 /// operator's change: it leaves a gate of the same version to the request that makes the change.
-///
-/// # Errors
-/// See the [module documentation](self).
 pub async fn warm_up_if_older<R: Redis>(
     redis: &R,
     activity: &Activity,

@@ -43,9 +43,6 @@ impl Script {
     }
 
     /// Runs the script with its options as JSON, the only argument.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
     pub async fn run_with<R: Redis>(
         &self,
         redis: &R,

@@ -99,9 +99,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     ///
     /// With `expected_version` the change is made only if the activity still has that version (0: does not exist yet).
     /// A specification contains totals: without the check an outdated one would undo a restock.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn put(
         &self,
         id: &ActivityId,
@@ -133,9 +130,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
 
     /// Adds `by` units to a SKU; a negative number removes unsold units. With `expected_total` the change is made only
     /// if the total still has that value, so that a repeated call adds the units once.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn restock(
         &self,
         id: &ActivityId,
@@ -255,9 +249,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     /// Publishes, pauses or closes an activity, or resumes a paused one. Publishing it again warms it up again.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn set_state(&self, id: &ActivityId, state: ActivityState) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let allowed = matches!(
@@ -275,9 +266,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     /// Resumes a paused activity. Refuses a draft, which may be incomplete.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn resume(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         match activities::load(self.sql, id).await? {
             Some(activity) if activity.state == ActivityState::Draft => {
@@ -288,9 +276,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     /// Replaces the start key (A4): reservations with the old one are refused from now on.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = Activity { nonce: self.nonce.clone(), ..self.prepare_change(&old).await? };
@@ -302,9 +287,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
 
     /// Gives the ledger and Redis the same version of an activity whose gate is ahead of the ledger (see
     /// [`Self::prepare_change`]).
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub(crate) async fn realign(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = self.prepare_change(&old).await?;

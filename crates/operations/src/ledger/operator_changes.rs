@@ -79,9 +79,6 @@ pub fn keyed_hash(secret: &str, text: &str) -> String {
 }
 
 /// Records a change; its `id` is ignored.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn record<S: Sql>(sql: &S, change: &OperatorChange) -> Result<(), StoreError> {
     let OperatorChange { changed_at, operator, action, subject, before, after, request_id, .. } = change;
     let statement = "INSERT INTO operator_changes (changed_at, operator, action, subject, before, after, request_id) \
@@ -106,9 +103,6 @@ fn storable(text: &str) -> String {
 }
 
 /// Lists up to `limit` changes, newest first; with `before`, those with a smaller number.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list<S: Sql>(sql: &S, before: Option<i64>, limit: i64) -> Result<Vec<OperatorChange>, StoreError> {
     let statement = "SELECT id, changed_at, operator, action, subject, before, after, request_id \
          FROM operator_changes WHERE id < ?1 ORDER BY id DESC LIMIT CAST(?2 AS BIGINT)";

@@ -369,9 +369,6 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
 
 /// Continues the rebuilds that no request has continued for 10 s, as the sweeper does, within one `budget`. Returns
 /// each with its outcome: an activity whose rebuild fails delays no other.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn continue_interrupted<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

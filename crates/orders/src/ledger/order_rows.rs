@@ -98,9 +98,6 @@ pub fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError>
 
 /// Loads the state of each of some orders of one activity; `None` for orders that the ledger does not have. Orders with
 /// the same state share one row: Spin passes rows one by one, which took longer than writing the orders.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_states<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -140,18 +137,12 @@ pub async fn load_states<S: Sql>(
 }
 
 /// Loads one order.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no = ?1");
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
 }
 
 /// Loads those of `orders` that exist.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<OrderRow>, StoreError> {
     let order_numbers: Vec<_> = orders.iter().map(ToString::to_string).collect();
     let json_values = sql.dialect().json_values("?1");
@@ -174,9 +165,6 @@ pub struct RecordedOrder {
 
 /// Returns the positions of those `orders` whose row has another status, or lacks the checkout URL; and of those that
 /// have no row, unless they hold no units and await no refund.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result<Vec<usize>, StoreError> {
     let flag = |flag: bool| if flag { "1" } else { "0" };
     let to_json = |order: &RecordedOrder| {
@@ -205,9 +193,6 @@ pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result
 
 /// Lists up to `limit` orders of a user, newest first, starting after the order that was created at `before` if it is
 /// given.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_for_user<S: Sql>(
     sql: &S,
     user: &UserId,
@@ -226,9 +211,6 @@ pub async fn list_for_user<S: Sql>(
 }
 
 /// Loads up to `limit` orders of an activity with a number greater than `after`, sorted by number.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_page<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -245,9 +227,6 @@ pub async fn load_page<S: Sql>(
 }
 
 /// Counts the orders of an activity.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn count<S: Sql>(sql: &S, activity: &ActivityId) -> Result<i64, StoreError> {
     let statement = "SELECT CAST(SUM(orders) AS BIGINT) FROM order_counts WHERE activity = ?1";
     let row = sql.run(statement, vec![activity.as_str().into()]).await?.into_iter().next().unwrap_or_default();
