@@ -3,8 +3,8 @@
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 stats
 -- ARGV  1 JSON: message (of the order, without its epoch), order {user, sku, quantity, amount, currency, created_at
 --       (ms)}
--- Reply queued, now (ms) | same, when it was last requeued (ms, 0 for never; now if it has left the queue since) (the order
---       has not failed) | not_ready | limit_reached | sold_out
+-- Reply queued, now (ms) | same, when it was last requeued (ms, 0 for never; now if it has left the queue) (the order has
+--       not failed) | not_ready | limit_reached | sold_out
 
 local now = read_time()
 local record = redis.call('HMGET', KEYS[2], 'status', 'requeued_at')

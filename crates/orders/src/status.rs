@@ -86,7 +86,7 @@ pub async fn load_unwritten<R: Redis>(
     Ok(orders)
 }
 
-/// Reads the values of `read_order` in `lua/read_order.lua`.
+/// Parses the values of `crates/stores/lua/read_order.lua`.
 fn parse_order(reply: &mut Reply, order_no: OrderNo) -> Result<Order, StoreError> {
     Ok(Order {
         order_no,
