@@ -1,7 +1,7 @@
 //! Kills app processes, order writers, Redis and PostgreSQL with `SIGKILL` at random moments while buyers reserve and
 //! pay.
 //!
-//! Afterwards the invariants hold, and every acknowledged order exists except for what `appendfsync everysec` may
+//! Afterwards the invariants hold, and every acknowledged order exists (D2) except for what `appendfsync everysec` may
 //! lose. What Redis has lost comes back through a rebuild, or through sweeps alone.
 
 use std::{

@@ -13,6 +13,7 @@ mod fake_app;
 mod nginx_limits;
 mod nginx_requests;
 mod nginx_routes;
+mod release;
 mod spinkube;
 mod systemd_units;
 mod tls;

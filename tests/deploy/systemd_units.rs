@@ -186,7 +186,7 @@ fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces(
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         fs::write(path, format!("{text}{line}\n")).expect("written");
     };
-    let edited = ["listen", "lanes", "operators", "desk", "cors"]
+    let edited = ["listen", "lanes", "operators", "operator-host", "cors"]
         .map(|part| format!("nginx/stampede-{part}.conf"))
         .into_iter()
         .chain(["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml"].map(str::to_owned))

@@ -1,4 +1,4 @@
-//! The life of an activity: draft, publish, open, pause, restock, shed load, close, refund, dead letters.
+//! The life of an activity: draft, publish, open, order (D1), pause, restock, shed load, close, refund, dead letters.
 
 use reqwest::Method;
 use serde_json::{Value, json};

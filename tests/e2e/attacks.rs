@@ -188,25 +188,27 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
     cheaper["skus"][0]["price"] = json!(1);
     call(Method::PUT, &path, &ben, &cheaper).await.is_problem(403, "forbidden");
 
-    let changes = call(Method::GET, "/changes?limit=1", &ann, &Value::Null).await.is(200).json();
-    let change = &changes[0];
+    let last_change = async || call(Method::GET, "/changes?limit=1", &ann, &Value::Null).await.is(200).json()[0].take();
+    let before_and_after = |change: &Value, pointer: &str| {
+        ["before", "after"].map(|side| {
+            let document: Value = serde_json::from_str(change[side].as_str().expect("text")).expect("JSON");
+            document.pointer(pointer).expect("a member").clone()
+        })
+    };
+    let change = last_change().await;
     assert_eq!((change["operator"].as_str(), change["subject"].as_str()), (Some("ben"), Some(activity.id.as_str())));
     assert_eq!(change["action"], "POST /api/admin/activities/:activity/pause");
-    let state = |member: &str| -> Value {
-        serde_json::from_str::<Value>(change[member].as_str().expect("text")).expect("JSON")["state"].clone()
-    };
-    assert_eq!((state("before"), state("after")), (json!("published"), json!("paused")));
+    assert_eq!(before_and_after(&change, "/state"), ["published", "paused"]);
+    call(Method::POST, &format!("{path}/skus/a/restock"), &ben, &json!({"by": 1})).await.is(200);
+    assert_eq!(before_and_after(&last_change().await, "/skus/0/total"), [10, 11]);
 
     // Events sent again name their order, which is in the body: a shop may ship a paid order twice.
     let order_no = format!("{}.01ARZ3NDEKTSV4RRFFQ69G5FAV", activity.id);
     for body in [json!({"order_no": order_no}), json!({})] {
         call(Method::POST, "/events/replay", &ben, &body).await.is(202);
-        let changes = call(Method::GET, "/changes?limit=1", &ann, &Value::Null).await.is(200).json();
-        let expected = body["order_no"].as_str().unwrap_or_default();
-        assert_eq!(
-            (changes[0]["action"].as_str(), changes[0]["subject"].as_str()),
-            (Some("POST /api/admin/events/replay"), Some(expected))
-        );
+        let change = last_change().await;
+        assert_eq!(change["action"], "POST /api/admin/events/replay");
+        assert_eq!(change["subject"], body["order_no"].as_str().unwrap_or_default());
     }
 }
 

@@ -1,4 +1,4 @@
-//! A ledger that does not respond (D8, G5; I4).
+//! A ledger that does not respond (D8, F3, G5; I4).
 //!
 //! Every route that needs it returns `503` with `Retry-After` within seconds, and recovers without a restart.
 

@@ -1,4 +1,4 @@
-//! Counts Redis commands: at most one per reservation, none for refusals from instance memory (A4, C6, C8, D7).
+//! Counts Redis commands: at most one per reservation, none for refusals from instance memory (A4, C6, C8, D7, F1).
 
 use std::time::Duration;
 

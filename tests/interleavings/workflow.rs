@@ -3,14 +3,15 @@
 use std::{cell::RefCell, time::Duration};
 
 use domain::{
-    activity::ActivityState, ids::OrderNo, language::Language, money::Money, time::Millis, webhook::ProviderCallback,
+    activity::ActivityState, ids::OrderNo, language::Language, money::Money, settings::Retention, time::Millis,
+    webhook::ProviderCallback,
 };
 use operations::{
     commands::{activities::OperationOutcome, audit::audit},
     upkeep::{
         passes,
         rebuild::RebuildOutcome,
-        sweep::{Retention, SweepOutcome, Sweeper},
+        sweep::{SweepOutcome, Sweeper},
     },
 };
 use orders::{
@@ -192,7 +193,7 @@ pub async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, Stor
         http: &NoShop,
         events: None,
         ticket_secret: TICKET_SECRET,
-        retention: Retention::parse("0", ""),
+        retention: Retention { address_days: Some(0), activity_days: None },
         owner: "sweeper",
         clock: &|| now,
         stopwatch: &|| Duration::ZERO,

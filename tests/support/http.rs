@@ -87,9 +87,6 @@ impl HttpClient {
     }
 
     /// Sends a request with exactly these headers and this body.
-    ///
-    /// # Errors
-    /// As [`HttpClient::try_send`].
     pub async fn send_with_headers(
         &self,
         method: Method,

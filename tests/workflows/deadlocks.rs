@@ -5,11 +5,10 @@
 use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
     money::Money,
-    order::OrderStatus,
     time::Millis,
 };
 use orders::ledger::order_changes::{self, NewOrder};
-use payments::ledger::callback_rows::{self, Callback};
+use payments::ledger::callback_rows::{self, RecordIf};
 use sale::ledger::activities;
 use stores::{Sql, StoreError, ports::SqlValue};
 use ulid::Ulid;
@@ -17,6 +16,7 @@ use ulid::Ulid;
 use crate::{
     fixture::{NOW, new_fixture, open_connection},
     operations::epochs::RealFixture,
+    payments::report,
     stores::RealLedger,
 };
 
@@ -101,9 +101,8 @@ async fn payments_a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
     let paying = async {
         for n in 0..300 {
             let order_no = OrderNo::new(fixture.activity.clone(), Ulid::from_parts(2, u128::from(n * 6 % 2_000_u64)));
-            let callback =
-                Callback { order_no: order_no.to_string(), payment: format!("pay {n}"), ..Callback::default() };
-            callback_rows::mark_paid(&payer, &callback, OrderStatus::PendingPayment, NOW).await?;
+            let callback = report("payment.succeeded", &order_no, &format!("pay {n}"));
+            callback_rows::record(&payer, &callback, RecordIf::Always, NOW).await?;
             if n % 2 == 0 {
                 callback_rows::request_refund(&payer, &order_no, callback_rows::EVER, NOW).await?;
             }

@@ -10,3 +10,17 @@ pub mod payment_service;
 pub mod refunds_at_provider;
 pub mod slow_callbacks;
 pub mod transitions;
+
+use domain::{ids::OrderNo, money::Money, webhook::ProviderCallback};
+
+/// What a provider reports about a payment of one unit's price. The callback's id is `<kind>-<payment>`.
+pub fn report(kind: &str, order_no: &OrderNo, payment: &str) -> ProviderCallback {
+    ProviderCallback {
+        id: format!("{kind}-{payment}"),
+        kind: kind.to_owned(),
+        order_no: order_no.to_string(),
+        payment_id: payment.to_owned(),
+        money: Money::new(100, "EUR"),
+        ..ProviderCallback::default()
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{activity::ActivityState, ids::UserId, time::Millis};
+use domain::{activity::ActivityState, ids::UserId, settings::Retention, time::Millis};
 use operations::{
     commands::{bans, stats},
     ledger::backlog,
@@ -14,7 +14,7 @@ use operations::{
         passes,
         rebuild::RebuildOutcome,
         report::Report,
-        sweep::{Retention, SweepOutcome, Sweeper},
+        sweep::{SweepOutcome, Sweeper},
     },
 };
 use orders::{
@@ -134,7 +134,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     // A sweep.
     let sweeper = Sweeper {
         events: Some(TARGET),
-        retention: Retention::parse("0", "30"),
+        retention: Retention { address_days: Some(0), activity_days: Some(30) },
         log: &|notice| panic!("{notice:?}"),
         ..sweeper((&fixture.redis, sql), &services, &|| LATER)
     };

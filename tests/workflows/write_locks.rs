@@ -4,8 +4,8 @@
 
 use std::cell::RefCell;
 
-use domain::time::Millis;
-use operations::upkeep::sweep::{Retention, SweepOutcome, Sweeper};
+use domain::{settings::Retention, time::Millis};
+use operations::upkeep::sweep::{SweepOutcome, Sweeper};
 use orders::{
     dead_letters,
     ledger::{
@@ -69,7 +69,7 @@ async fn a_statement_that_changes_many_rows_does_not_return_them() {
         let sweep = async |now: Millis| {
             let clock = || now;
             let sweeper = Sweeper {
-                retention: Retention::parse("0", "0"),
+                retention: Retention { address_days: Some(0), activity_days: Some(0) },
                 log: &|notice| panic!("{notice:?}"),
                 ..sweeper((&fixture.redis, &watched), &services, &clock)
             };

@@ -1,4 +1,4 @@
-// The server's clock, estimated from responses. The device's clock is not used; only elapsed time is measured.
+// The server's clock (A2), estimated from responses. The device's clock is not used; only elapsed time is measured.
 
 // A response may come from a cache, so its server time can be this much older than the request. In milliseconds.
 const MAX_CACHE_AGE_MS = 2_000;

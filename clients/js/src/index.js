@@ -1,4 +1,4 @@
-// A client of a Stampede sale: the calls of the buyers' routes, the server's clock, polling and retries.
+// A client of a Stampede sale (G14): the calls of the buyers' routes, the server's clock, polling and retries.
 
 import { buy, findOrder } from "./attempt.js";
 import { createClock } from "./clock.js";

@@ -1,4 +1,4 @@
-// The client against a `fetch` that answers as a server would, and what npm packs of it.
+// The client (G14) against a `fetch` that answers as a server would, and what npm packs of it.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";

@@ -1,11 +1,10 @@
-//! The shop's own name, logo, colour and texts on the pages, from variables.
+//! The shop's own name, logo, colour and texts on the pages, from variables (G15).
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use palette::{FromColor, Oklch, Srgb, color_difference::Wcag21RelativeContrast};
 
-/// The variables that [`Branding::parse`] reads.
-pub const VARIABLES: [&str; 4] = ["shop_name", "shop_logo", "shop_color", "shop_texts"];
+use crate::settings::{Fault, Variables};
 
 /// The name in `static/` that [`Branding::name`] replaces.
 pub const DEFAULT_NAME: &str = "Stampede";
@@ -43,32 +42,34 @@ impl Default for Branding {
 }
 
 impl Branding {
-    /// Reads the [`VARIABLES`]; each may be empty.
+    /// Reads the variables `shop_…`; each may be empty.
     ///
     /// # Errors
     /// The variable that is wrong, and what is wrong with it.
-    pub fn parse<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Result<Self, (&'static str, String)> {
-        let [name, logo, color, texts] = VARIABLES.map(|name| variable(name).as_ref().trim().to_owned());
+    pub fn parse(variables: &Variables) -> Result<Self, Fault> {
+        let names = ["shop_name", "shop_logo", "shop_color", "shop_texts"];
+        let [name, logo, color, texts] = names.map(|name| variables.trimmed(name));
         let mut branding = Self::default();
         if !name.is_empty() {
             if name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
-                return Err(("shop_name", format!("is longer than {MAX_NAME} characters, or more than one line")));
+                let reason = format!("is longer than {MAX_NAME} characters, or more than one line");
+                return Err(Fault::new("shop_name", reason));
             }
             branding.name = name;
         }
         if !logo.is_empty() {
             let is_path = logo.starts_with('/') && !logo.starts_with("//");
             if !(is_path || logo.starts_with("https://")) || logo.contains(char::is_whitespace) {
-                return Err(("shop_logo", "is no https:// URL and no path".to_owned()));
+                return Err(Fault::new("shop_logo", "is no https:// URL and no path"));
             }
             branding.logo = Some(logo);
         }
         if !color.is_empty() {
-            let color = parse_color(&color).ok_or(("shop_color", "is no colour such as #0a7d5c".to_owned()))?;
+            let color = parse_color(&color).ok_or(Fault::new("shop_color", "is no colour such as #0a7d5c"))?;
             branding.style = Some(accent_style(color));
         }
         if !texts.is_empty() {
-            branding.texts = parse_texts(&texts).map_err(|fault| ("shop_texts", fault))?;
+            branding.texts = parse_texts(&texts).map_err(|reason| Fault::new("shop_texts", reason))?;
         }
         Ok(branding)
     }
@@ -126,8 +127,8 @@ fn readable(color: Srgb<u8>, ground: Srgb<u8>, direction: i8) -> [Srgb<u8>; 2] {
 mod tests {
     use super::*;
 
-    fn parse(name: &str, value: &str) -> Result<Branding, (&'static str, String)> {
-        Branding::parse(|known| if known == name { value } else { "" })
+    fn parse(name: &str, value: &str) -> Result<Branding, Fault> {
+        Branding::parse(&Variables(&|known| if known == name { value } else { "" }.into()))
     }
 
     fn accents(color: &str) -> Vec<Srgb<u8>> {
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn without_variables_the_pages_stay_as_they_are() {
-        assert_eq!(Branding::parse(|_| " "), Ok(Branding::default()));
+        assert_eq!(Branding::parse(&Variables(&|_| " ".into())), Ok(Branding::default()));
     }
 
     #[test]
@@ -168,7 +169,7 @@ mod tests {
             ("shop_texts", r#"{"de": {}}"#),
             ("shop_texts", r#"{"en": {"list.title": 1}}"#),
         ] {
-            assert_eq!(parse(name, wrong).map_err(|(name, _)| name), Err(name), "{wrong:?}");
+            assert_eq!(parse(name, wrong).map_err(|fault| fault.variable), Err(name), "{wrong:?}");
         }
     }
 

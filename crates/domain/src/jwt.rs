@@ -2,7 +2,7 @@
 
 pub mod key_set;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, rc::Rc};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use jsonwebtoken::{
@@ -12,7 +12,13 @@ use jsonwebtoken::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::{ids::UserId, secret};
+use crate::{
+    ids::UserId,
+    jwt::key_set::KeySetVerifier,
+    secret,
+    settings::{Fault, Variables},
+    sign_in,
+};
 
 /// Tolerated clock difference, in seconds.
 pub const LEEWAY_SECONDS: u64 = 60;
@@ -113,6 +119,34 @@ pub fn unverified_user(token: &str) -> Option<UserId> {
 /// Maximum number of keys; a token without a known `kid` is tried with those that have none.
 const MAX_KEYS: usize = 4;
 
+/// Verifies tokens as the variables `jwt_…` say.
+pub enum TokenVerifier {
+    /// With the keys of the variable `jwt_key`.
+    Configured(Verifier),
+    /// With the keys that the issuer publishes at this URL.
+    Published(KeySetVerifier, Rc<str>),
+}
+
+impl TokenVerifier {
+    /// Reads the variables.
+    ///
+    /// # Errors
+    /// The variable that is wrong, and what is wrong with it.
+    pub fn parse(variables: &Variables) -> Result<Self, Fault> {
+        let names = ["jwt_algorithm", "jwt_key", "jwt_jwks_url", "jwt_issuer", "jwt_audience"];
+        let [algorithm, key, url, issuer, audience] = names.map(|name| variables.get(name));
+        if url.is_empty() {
+            return Verifier::new(&algorithm, &key, &issuer, &audience).map(Self::Configured);
+        }
+        if !key.is_empty() {
+            return Err(Fault::new("jwt_key", "is set, and so is jwt_jwks_url: use one of them"));
+        }
+        // Who answers in the issuer's place signs in as any user.
+        variables.parse("jwt_jwks_url", sign_in::origin)?;
+        Ok(Self::Published(KeySetVerifier::new(&algorithm, &issuer, &audience)?, url))
+    }
+}
+
 /// Verifies tokens against one algorithm, issuer and audience, and a few keys while the issuer rotates them.
 pub struct Verifier {
     keys: Vec<Key>,
@@ -130,15 +164,16 @@ impl Verifier {
     /// a JWK or a set of up to four JWKs; for HS256 a secret, or two separated by a space, newest first.
     ///
     /// # Errors
-    /// A message for the operator that names the wrong variable.
-    pub fn new(algorithm: &str, key: &str, issuer: &str, audience: &str) -> Result<Self, String> {
+    /// What is wrong with the algorithm or the key.
+    pub fn new(algorithm: &str, key: &str, issuer: &str, audience: &str) -> Result<Self, Fault> {
         let (algorithm, keys) = match algorithm {
             "RS256" => (Algorithm::RS256, public_keys(algorithm, key, DecodingKey::from_rsa_pem)?),
             "ES256" => (Algorithm::ES256, public_keys(algorithm, key, DecodingKey::from_ec_pem)?),
             "EdDSA" => (Algorithm::EdDSA, public_keys(algorithm, key, DecodingKey::from_ed_pem)?),
             "HS256" => (Algorithm::HS256, shared_keys(key)?),
             other => {
-                return Err(format!("the variable jwt_algorithm is {other:?}: use RS256, ES256, EdDSA or HS256"));
+                let reason = format!("is {other:?}: use RS256, ES256, EdDSA or HS256");
+                return Err(Fault::new("jwt_algorithm", reason));
             }
         };
         Ok(Self { keys, rules: Rules::new(algorithm, issuer, audience) })
@@ -219,9 +254,9 @@ fn public_keys(
     algorithm: &str,
     text: &str,
     from_pem: fn(&[u8]) -> Result<DecodingKey, jsonwebtoken::errors::Error>,
-) -> Result<Vec<Key>, String> {
+) -> Result<Vec<Key>, Fault> {
     let invalid = |error: &dyn std::fmt::Display| {
-        format!("the variable jwt_key is not a {algorithm} key as PEM, JWK or JWK set: {error}")
+        Fault::new("jwt_key", format!("is not a {algorithm} key as PEM, JWK or JWK set: {error}"))
     };
     let jwks = match (serde_json::from_str::<JwkSet>(text), serde_json::from_str::<Jwk>(text)) {
         (Ok(set), _) if (1..=MAX_KEYS).contains(&set.keys.len()) => set.keys,
@@ -250,12 +285,12 @@ fn decoding_key(jwk: &Jwk) -> Result<DecodingKey, String> {
 }
 
 /// The secrets of HS256. A JWK or a PEM is refused: its text, which may be public, would be the secret.
-fn shared_keys(secrets: &str) -> Result<Vec<Key>, String> {
+fn shared_keys(secrets: &str) -> Result<Vec<Key>, Fault> {
     if secrets.trim_start().starts_with(['{', '[']) || secrets.contains("-----BEGIN") {
-        return Err("the variable jwt_key is a JWK or a PEM, but jwt_algorithm is HS256: use random bytes".to_owned());
+        return Err(Fault::new("jwt_key", "is a JWK or a PEM, but jwt_algorithm is HS256: use random bytes"));
     }
     if let Some(fault) = secret::fault(secrets) {
-        return Err(format!("the variable jwt_key {fault}: use 32 random bytes or more"));
+        return Err(Fault::new("jwt_key", format!("{fault}: use 32 random bytes or more")));
     }
     let to_key = |secret: &str| Key { kid: None, key: DecodingKey::from_secret(secret.as_bytes()) };
     Ok(secret::active(secrets).take(MAX_KEYS).map(to_key).collect())

@@ -25,6 +25,7 @@ pub mod order_number;
 pub mod sandbox_session;
 pub mod schema;
 pub mod secret;
+pub mod settings;
 pub mod sign_in;
 pub mod signer;
 pub mod siteverify;

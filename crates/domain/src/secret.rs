@@ -55,16 +55,16 @@ pub fn weakness(secret: &str) -> Option<&'static str> {
 /// acceptable. `whsec_` alone is a valid encoding of an empty key, with which any client could sign.
 #[must_use]
 pub fn webhook_fault(secrets: &str) -> Option<&'static str> {
-    webhook_secrets_fault(secrets, |key| BASE64_STANDARD.decode(key).map(|key| key.len()).ok())
+    whsec_fault(secrets, |key| BASE64_STANDARD.decode(key).map(|key| key.len()).ok())
 }
 
 /// The same for Stripe's endpoint secrets, whose text is the key.
 #[must_use]
 pub fn stripe_fault(secrets: &str) -> Option<&'static str> {
-    webhook_secrets_fault(secrets, |key| Some(key.len()))
+    whsec_fault(secrets, |key| Some(key.len()))
 }
 
-fn webhook_secrets_fault(secrets: &str, key_bytes: impl Fn(&str) -> Option<usize>) -> Option<&'static str> {
+fn whsec_fault(secrets: &str, key_bytes: impl Fn(&str) -> Option<usize>) -> Option<&'static str> {
     if secrets.trim().is_empty() {
         return Some("is empty");
     }

@@ -3,6 +3,8 @@
 use http::Uri;
 use serde::Serialize;
 
+use crate::settings::{Fault, Variables};
+
 /// How visitors sign in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -29,10 +31,6 @@ pub enum SignIn {
     },
 }
 
-/// The variables that [`SignInSettings::parse`] reads.
-pub const VARIABLES: [&str; 7] =
-    ["sign_in_url", "session_url", "oidc_issuer", "oidc_client_id", "oidc_scope", "oidc_origins", "sandbox"];
-
 /// How visitors sign in, and the other origins that pages talk to for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignInSettings {
@@ -51,18 +49,19 @@ impl SignInSettings {
         Self { sign_in: SignIn::None, connect_origins: Vec::new(), form_origins: Vec::new() }
     }
 
-    /// Reads the settings from the [`VARIABLES`].
+    /// Reads the settings from the variables.
     ///
     /// # Errors
-    /// A message for the operator that names the wrong variable.
-    pub fn parse<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Result<Self, String> {
-        let value = |name: &str| variable(name).as_ref().trim().to_owned();
-        let values = VARIABLES.map(value);
+    /// The variable that is wrong, and what is wrong with it.
+    pub fn parse(variables: &Variables) -> Result<Self, Fault> {
+        let names =
+            ["sign_in_url", "session_url", "oidc_issuer", "oidc_client_id", "oidc_scope", "oidc_origins", "sandbox"];
+        let values = names.map(|name| variables.trimmed(name));
         let [sign_in_url, session_url, issuer, client_id, scope, origins, sandbox] = values;
         let is_shop = !(sign_in_url.is_empty() && session_url.is_empty());
         let is_oidc = !(issuer.is_empty() && client_id.is_empty());
         match (is_shop, is_oidc) {
-            (true, true) => Err("the variables session_url and oidc_issuer are both set: use one of them".to_owned()),
+            (true, true) => Err(Fault::new("session_url", "is set, and so is oidc_issuer: use one of them")),
             (true, false) => {
                 let form_origins = vec![origin_of("sign_in_url", &sign_in_url)?];
                 let connect_origins = vec![origin_of("session_url", &session_url)?];
@@ -71,7 +70,7 @@ impl SignInSettings {
             (false, true) => {
                 let issuer_origin = origin_of("oidc_issuer", &issuer)?;
                 if client_id.is_empty() {
-                    return Err("the variable oidc_client_id is empty".to_owned());
+                    return Err(Fault::new("oidc_client_id", "is empty"));
                 }
                 let mut connect_origins = vec![issuer_origin.clone()];
                 for further in origins.split_whitespace() {
@@ -86,19 +85,13 @@ impl SignInSettings {
     }
 }
 
-/// Returns what is wrong with the URL of the issuer's keys. Who answers in its place signs in as any user.
-#[must_use]
-pub fn keys_url_fault(url: &str) -> Option<&'static str> {
-    origin(url).err()
-}
-
 /// The origin of the URL in the variable `name`.
-fn origin_of(name: &str, url: &str) -> Result<String, String> {
-    origin(url).map_err(|fault| format!("the variable {name} {fault}"))
+fn origin_of(name: &'static str, url: &str) -> Result<String, Fault> {
+    origin(url).map_err(|reason| Fault::new(name, reason))
 }
 
 /// The origin of a URL: its scheme, host and port. Plain HTTP is for this machine only.
-fn origin(url: &str) -> Result<String, &'static str> {
+pub(crate) fn origin(url: &str) -> Result<String, &'static str> {
     let uri: Option<Uri> = url.parse().ok();
     let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?)));
     // A policy separates its parts by spaces, semicolons and commas, and `*` stands for any host.
@@ -120,8 +113,9 @@ fn origin(url: &str) -> Result<String, &'static str> {
 mod tests {
     use super::*;
 
-    fn parse(set: &[(&str, &str)]) -> Result<SignInSettings, String> {
-        SignInSettings::parse(|name| set.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| *value))
+    fn parse(set: &[(&str, &str)]) -> Result<SignInSettings, Fault> {
+        let value = |name: &str| set.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| *value);
+        SignInSettings::parse(&Variables(&|name| value(name).into()))
     }
 
     #[test]
@@ -158,7 +152,7 @@ mod tests {
             "https://shop.example'unsafe-inline'",
         ] {
             let settings = parse(&[("sign_in_url", "https://shop.example"), ("session_url", url)]);
-            assert!(settings.is_err_and(|fault| fault.contains("session_url")), "{url}");
+            assert!(settings.is_err_and(|fault| fault.variable == "session_url"), "{url}");
         }
         let local = [("sign_in_url", "http://localhost:1/a"), ("session_url", "http://127.0.0.1:2/b")];
         assert_eq!(parse(&local).expect("settings").connect_origins, ["http://127.0.0.1:2"]);

@@ -4,24 +4,63 @@
 //! members and error codes: <https://developers.cloudflare.com/turnstile/get-started/server-side-validation/>,
 //! <https://docs.hcaptcha.com/#verify-the-user-response-server-side>.
 
+use std::rc::Rc;
+
 use http::Uri;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::{
     human_check::{CheckRecord, LIFETIME_MS},
+    settings::{Fault, Variables},
     time::Millis,
 };
 
-/// The variables that [`fault`] reads.
-pub const VARIABLES: [&str; 6] = [
-    "siteverify_url",
-    "siteverify_secret",
-    "siteverify_site_key",
-    "siteverify_script",
-    "siteverify_origins",
-    "siteverify_hostnames",
-];
+/// The variables of hosted checks.
+pub struct HostedChecks {
+    /// The service's URL.
+    pub url: Rc<str>,
+    /// The secret that belongs to the site key.
+    pub secret: Rc<str>,
+    /// The site key.
+    pub site_key: Rc<str>,
+    /// The widget's script.
+    pub script: Rc<str>,
+    /// Hosts of the pages that show the check, separated by spaces.
+    pub hostnames: Rc<str>,
+}
+
+impl HostedChecks {
+    /// Reads the variables `siteverify_…`.
+    ///
+    /// # Errors
+    /// The variable that is wrong, and what is wrong with it.
+    pub fn parse(variables: &Variables) -> Result<Self, Fault> {
+        let required = |name| {
+            let value = variables.get(name);
+            if value.trim().is_empty() {
+                Err(Fault::new(name, "is empty, and there are hosted checks"))
+            } else {
+                Ok(value)
+            }
+        };
+        let checks = Self {
+            url: required("siteverify_url")?,
+            secret: required("siteverify_secret")?,
+            site_key: required("siteverify_site_key")?,
+            script: required("siteverify_script")?,
+            hostnames: required("siteverify_hostnames")?,
+        };
+        for name in ["siteverify_url", "siteverify_script"] {
+            variables.parse(name, |url| origin(url).ok_or("is no https:// URL"))?;
+        }
+        let is_origin = |text: &str| origin(text).is_some_and(|origin| origin == text);
+        match variables.get("siteverify_origins").split_ascii_whitespace().all(is_origin) {
+            true => Ok(checks),
+            false => Err(Fault::new("siteverify_origins", "has an entry that is not like https://host")),
+        }
+    }
+}
 
 /// Maximum length of a widget's token, in bytes; longer ones are refused without a call. Turnstile's have at most 2,048.
 pub const MAX_TOKEN_BYTES: usize = 8 * 1024;
@@ -88,29 +127,6 @@ pub fn verdict(status: u16, body: &[u8], hostnames: &str) -> Verdict {
 #[must_use]
 pub fn record(token: &str, now: Millis) -> CheckRecord {
     CheckRecord { id: hex::encode(&Sha256::digest(token)[..16]), expires_at: now.plus(LIFETIME_MS) }
-}
-
-/// Returns what is wrong with the [`VARIABLES`]; `None` if they are right, or if `siteverify_url` is empty and there are
-/// no hosted checks.
-#[must_use]
-pub fn fault<T: AsRef<str>>(variable: impl Fn(&str) -> T) -> Option<(&'static str, &'static str)> {
-    if variable("siteverify_url").as_ref().is_empty() {
-        return None;
-    }
-    for name in ["siteverify_secret", "siteverify_site_key", "siteverify_script", "siteverify_hostnames"] {
-        if variable(name).as_ref().trim().is_empty() {
-            return Some((name, "is empty, and siteverify_url is not"));
-        }
-    }
-    for name in ["siteverify_url", "siteverify_script"] {
-        if origin(variable(name).as_ref()).is_none() {
-            return Some((name, "is no https:// URL"));
-        }
-    }
-    let origins = variable("siteverify_origins");
-    let mut origins = origins.as_ref().split_ascii_whitespace();
-    let is_origin = |text: &str| origin(text).is_some_and(|origin| origin == text);
-    (!origins.all(is_origin)).then_some(("siteverify_origins", "has an entry that is not like https://host"))
 }
 
 /// Returns the sources that a page's content security policy allows for the widget: the origin of `script`, and those in
@@ -207,16 +223,14 @@ mod tests {
             _ => "shop.example",
         };
         let changed = |name: &str, value: &'static str| {
-            fault(|known| {
-                assert!(VARIABLES.contains(&known), "{known} is read but not listed");
-                if known == name { value } else { good(known) }
-            })
-            .map(|(name, _)| name)
+            let variables = |known| if known == name { value } else { good(known) }.into();
+            HostedChecks::parse(&Variables(&variables)).err().map(|fault| fault.variable)
         };
         assert_eq!(changed("", ""), None);
-        assert_eq!(changed("siteverify_url", ""), None, "no hosted checks");
         assert_eq!(changed("siteverify_origins", ""), None);
-        for name in ["siteverify_secret", "siteverify_site_key", "siteverify_script", "siteverify_hostnames"] {
+        for name in
+            ["siteverify_url", "siteverify_secret", "siteverify_site_key", "siteverify_script", "siteverify_hostnames"]
+        {
             assert_eq!(changed(name, " "), Some(name));
         }
         for (name, wrong) in [

@@ -2,7 +2,7 @@
 --
 -- KEYS  one ban each
 -- ARGV  for each ban: its expiry (ms)
--- Reply banned
+-- Reply done
 
 for i, key in ipairs(KEYS) do redis.call('SET', key, '1', 'PXAT', ARGV[i]) end
-return { 'banned' }
+return { 'done' }

@@ -2,11 +2,10 @@
 -- the rebuild counts them anew.
 --
 -- KEYS  an order record each
--- ARGV  1 JSON: closed_ttl (of a closed order, seconds), status, live, pay_by (ms), paid_at (ms), reason
--- Reply empty
+-- ARGV  1 JSON: closed_ttl (of a closed order, seconds), state {status, live, pay_by (ms), paid_at (ms), reason}
+-- Reply done
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local state = cjson.decode(ARGV[1])
-for _, key in ipairs(KEYS) do write_state(key, state, now, state.closed_ttl) end
-return {}
+local now = read_time()
+local options = cjson.decode(ARGV[1])
+for _, key in ipairs(KEYS) do write_state(key, options.state, now, options.closed_ttl) end
+return { 'done' }

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 gate, 2 stats, 3 orders (stream), 4 index
 -- ARGV  1 key prefix, 2 epoch of this rebuild, 3 number of the last order restored
--- Reply done, orders restored | fenced (a later rebuild has started, or Redis has lost restored orders: continue)
+-- Reply done, number of orders restored | fenced (a later rebuild has started, or Redis has lost restored orders: continue)
 
 local prefix = ARGV[1]
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 'skus', 'restored', 'restored_after')
@@ -15,7 +15,7 @@ for sku in string.gmatch(gate[4] or '', '%S+') do
   local total = tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku))
   local counts = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'sold:' .. sku)
   local left = total < 0 and -1 or math.max(0, total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0))
-  redis.call('SET', prefix .. 'stock:' .. sku, string.format('%.0f', left), 'PXAT', gate[3])
+  redis.call('SET', prefix .. 'stock:' .. sku, to_text(left), 'PXAT', gate[3])
   redis.call('PEXPIREAT', prefix .. 'holders:' .. sku, gate[3])
 end
 redis.call('HDEL', KEYS[1], 'restoring', 'restored_after', 'to_restore')

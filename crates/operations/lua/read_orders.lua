@@ -2,15 +2,17 @@
 --
 -- KEYS  order records
 -- ARGV  1 epoch
--- Reply for each order: status, "1" if it holds units, checkout_url; three times "" if it has no record of this epoch
+-- Reply found, then for each order: status, "1" if it holds units, checkout_url; three times "" if it has no record of
+--       this epoch
 
-local reply = {}
-for i, key in ipairs(KEYS) do
+local reply = { 'found' }
+for _, key in ipairs(KEYS) do
   local order = redis.call('HMGET', key, 'epoch', 'status', 'live', 'checkout_url')
-  local same_epoch = order[1] == ARGV[1]
   local holds_units = order[3] == '1' or order[2] == 'queued' or order[2] == 'pending_payment'
-  reply[i * 3 - 2] = same_epoch and order[2] or ''
-  reply[i * 3 - 1] = same_epoch and holds_units and '1' or ''
-  reply[i * 3] = same_epoch and order[4] or ''
+  if order[1] == ARGV[1] then
+    append(reply, order[2], holds_units and '1' or '', order[4])
+  else
+    append(reply, '', '', '')
+  end
 end
 return reply

@@ -10,22 +10,18 @@
 --       (number of the order after which the page begins; "" for the first page and for a sweep), last (number of the
 --       last order), orders: for each {user, sku, quantity, amount, currency, created_at, status, live, pay_by,
 --       paid_at, reason, checkout_url}
--- Reply JSON: word: restored | elsewhere (another request restored this page: nothing was changed) | done (the rebuild
---       has ended) | fenced (the gate has another epoch, or is being rebuilt while a sweep restores); last (number of
---       the last order restored), restored (orders restored in all)
+-- Reply restored, number of the last order restored ("" in a sweep), orders restored in all | elsewhere, last, restored
+--       (another request restored this page: nothing was changed) | done, "", restored (the rebuild has ended) | fenced,
+--       "", 0 (the gate has another epoch, or is being rebuilt while a sweep restores)
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = read_time()
 local options = cjson.decode(ARGV[1])
 local prefix, is_rebuild = options.prefix, options.is_rebuild
 local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring', 'restored_after', 'restored')
 local keep_until, epoch, restoring, restored_before = gate[1], gate[2], gate[3], tonumber(gate[5] or 0)
-local function reply(word, last, restored)
-  return { cjson.encode({ word = word, last = last, restored = restored }) }
-end
-if tonumber(epoch) ~= options.epoch or (restoring and not is_rebuild) then return reply('fenced', '', 0) end
-if is_rebuild and not restoring then return reply('done', '', restored_before) end
-if is_rebuild and gate[4] ~= options.after then return reply('elsewhere', gate[4] or '', restored_before) end
+if tonumber(epoch) ~= options.epoch or (restoring and not is_rebuild) then return { 'fenced', '', 0 } end
+if is_rebuild and not restoring then return { 'done', '', restored_before } end
+if is_rebuild and gate[4] ~= options.after then return { 'elsewhere', gate[4], restored_before } end
 local ulids = {}
 for i, order in ipairs(options.orders) do
   local key, sku, units = KEYS[4 + i], order.sku, order.quantity
@@ -58,7 +54,7 @@ if ulids[1] then
   redis.call('APPEND', KEYS[4], table.concat(ulids))
   if keep_until then redis.call('PEXPIREAT', KEYS[4], keep_until) end
 end
-if not is_rebuild then return reply('restored', '', #options.orders) end
+if not is_rebuild then return { 'restored', '', #options.orders } end
 local restored = restored_before + #options.orders
 redis.call('HSET', KEYS[1], 'restored_after', options.last, 'restored', restored)
-return reply('restored', options.last, restored)
+return { 'restored', options.last, restored }

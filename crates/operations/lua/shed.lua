@@ -2,8 +2,8 @@
 --
 -- KEYS  1 gate
 -- ARGV  1 "1" to shed load, else "0"
--- Reply told | absent (there is no gate)
+-- Reply done | no_gate
 
-if redis.call('HEXISTS', KEYS[1], 'epoch') == 0 then return { 'absent' } end
+if redis.call('HEXISTS', KEYS[1], 'epoch') == 0 then return { 'no_gate' } end
 redis.call('HSET', KEYS[1], 'shed', ARGV[1])
-return { 'told' }
+return { 'done' }

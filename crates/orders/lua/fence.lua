@@ -12,24 +12,23 @@
 -- ARGV  1 JSON: prefix (of the keys), epoch (the ledger's), group (of the stream), closed_ttl (of a closed order,
 --       seconds), reason, live_units: for each SKU {sku, units (live in the ledger)}, messages: for each {epoch,
 --       stream_id}
--- Reply JSON: word: missing (no complete gate) | closed (older epoch) | same (the ledger's epoch) | later; epoch,
---       version (of the gate), lowered (the version that its totals were lowered for, 0 if that is its own),
---       unchanged_ms (since its last change), queued (messages in the stream)
+-- Reply no_gate, queued (number of messages in the stream; the gate is not complete) | deleted, queued (it had an older
+--       epoch) | newer, queued, epoch (of the gate) | current, queued, version (of the gate), lowered (the version that
+--       its totals were lowered for, 0 if that is its own), ms since its last change
 
 local call = redis.call
 local options = cjson.decode(ARGV[1])
 local prefix = options.prefix
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = read_time()
 local gate = call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'changed_at', 'lowered')
-local gate_epoch, word = tonumber(gate[1] or options.epoch), 'same'
-if gate_epoch > options.epoch then word = 'later' end
-if not gate[1] or gate[3] then word = 'missing' end
+local gate_epoch, word = tonumber(gate[1] or options.epoch), 'current'
+if gate_epoch > options.epoch then word = 'newer' end
+if not gate[1] or gate[3] then word = 'no_gate' end
 if gate_epoch < options.epoch then
   call('DEL', KEYS[1])
-  word = 'closed'
+  word = 'deleted'
 end
-if word == 'same' then
+if word == 'current' then
   for _, live in ipairs(options.live_units) do
     local stock, left, expected_left = read_stock(prefix, live.sku)
     if stock and left < expected_left then
@@ -53,10 +52,11 @@ for i, message in ipairs(options.messages) do
   end
 end
 local queued = call('XLEN', KEYS[2])
-if word == 'same' then
+if word == 'current' then
   -- An order is counted as enqueued and gets its message in one step. A crash of Redis may separate the two.
   local enqueued = tonumber(call('HGET', KEYS[3], 'enqueued') or 0)
   if enqueued > 0 then call('HSET', KEYS[3], 'written', math.max(0, enqueued - queued)) end
 end
-return { cjson.encode({ word = word, epoch = gate_epoch, version = tonumber(gate[2] or 0),
-  lowered = tonumber(gate[5] or 0), unchanged_ms = now - tonumber(gate[4] or 0), queued = queued }) }
+if word == 'newer' then return { word, queued, gate_epoch } end
+if word == 'current' then return { word, queued, gate[2], gate[5], now - tonumber(gate[4] or 0) } end
+return { word, queued }

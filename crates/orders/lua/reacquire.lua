@@ -29,8 +29,7 @@ if not record[1] then
 end
 redis.call('HINCRBY', KEYS[4], user, quantity)
 redis.call('HINCRBY', KEYS[5], 'sold:' .. sku, quantity)
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = read_time()
 -- Without a time to keep it, the record does not expire.
 redis.call('PERSIST', KEYS[2])
 local state = { status = 'paid', live = true, pay_by = record[2] or 0, paid_at = options.paid_at, reason = '' }

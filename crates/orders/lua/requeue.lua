@@ -3,14 +3,13 @@
 -- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 stats
 -- ARGV  1 JSON: message (of the order, without its epoch), order {user, sku, quantity, amount, currency, created_at
 --       (ms)}
--- Reply queued, now (ms) | same (the order has not failed), its status, when it was last requeued (ms, 0 for never), now
---       | not_ready | limit_reached | sold_out
+-- Reply queued, now (ms) | same, when it was last requeued (ms, 0 for never; now if it has left the queue) (the order has
+--       not failed) | not_ready | limit_reached | sold_out
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = read_time()
 local record = redis.call('HMGET', KEYS[2], 'status', 'requeued_at')
 local status = record[1]
-if status and status ~= 'failed' then return { 'same', status, tonumber(record[2] or 0), now } end
+if status and status ~= 'failed' then return { 'same', status == 'queued' and (record[2] or 0) or now } end
 local options = cjson.decode(ARGV[1])
 local order = options.order
 local user, sku, quantity = order.user, order.sku, order.quantity
@@ -28,6 +27,6 @@ local sequence = redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
 redis.call('DEL', KEYS[2])
 order.status, order.epoch, order.sequence = 'queued', gate[2], sequence
 write_order(KEYS[2], order)
-redis.call('HSET', KEYS[2], 'requeued_at', string.format('%.0f', now))
+redis.call('HSET', KEYS[2], 'requeued_at', to_text(now))
 redis.call('XADD', KEYS[5], '*', 'o', options.message .. '\t' .. gate[2])
 return { 'queued', now }

@@ -2,11 +2,10 @@
 --
 -- KEYS  1 writers (sorted set: activity → time of its latest start, ms)
 -- ARGV  1 activity
--- Reply now (ms), number of activities
+-- Reply done, now (ms), number of activities
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - 1000))
+local now = read_time()
+redis.call('ZADD', KEYS[1], to_text(now), ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', to_text(now - 1000))
 redis.call('PEXPIRE', KEYS[1], '2000')
-return { now, redis.call('ZCARD', KEYS[1]) }
+return { 'done', now, redis.call('ZCARD', KEYS[1]) }

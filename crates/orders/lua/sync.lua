@@ -7,15 +7,14 @@
 -- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), group (of the stream), runs: for each
 --       run of transitions to the same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, stream_ids (one
 --       for each transition, "" for none)}
--- Reply one word for each transition, separated by spaces: moved, same, recent (the same, since less than SYNCED_MS),
---       stale (Redis has a later state), absent (no record of this epoch), fenced
+-- Reply synced, then for each transition applied, already_applied, recent (applied since less than SYNCED_MS), stale
+--       (Redis has a later state), no_record (of this epoch) or fenced
 
 local call = redis.call
 local options = cjson.decode(ARGV[1])
 local prefix = options.prefix
-local time = call('TIME')
 -- Text, as all numbers that are written into each record: converting them for each order takes longer.
-local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local now = to_text(read_time())
 -- A state that Redis has had for so long survives a crash with `appendfsync everysec`, which may lose up to 2 s.
 local SYNCED_MS = 3000
 local gate = call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring', 'limit_all')
@@ -72,21 +71,21 @@ end
 
 -- Changes that a batch shares are made once at its end: `pending` by SKU, the messages to acknowledge, and the ULIDs of
 -- the orders that leave the queue, which no message shows any more.
-local replies, pending, stream_ids, indexed = {}, {}, {}, {}
+local reply, pending, stream_ids, indexed = { 'synced' }, {}, {}, {}
 
 local function sync(key, state)
   local status = state.status
   local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'synced_at')
   -- Without a gate there is no epoch to compare.
   if restoring or (epoch and epoch ~= state.epoch) then return 'fenced' end
-  if not order[1] or (epoch and epoch ~= tonumber(order[6])) then return 'absent' end
+  if not order[1] or (epoch and epoch ~= tonumber(order[6])) then return 'no_record' end
   if order[1] == status then
     -- Starting a payment moves the deadline, always to a later time.
     if status == 'pending_payment' and tonumber(state.pay_by) > tonumber(order[7] or 0) then
       call('HSET', key, 'pay_by', state.pay_by, 'synced_at', now)
-      return 'moved'
+      return 'applied'
     end
-    return now - tonumber(order[8] or 0) < SYNCED_MS and 'recent' or 'same'
+    return now - tonumber(order[8] or 0) < SYNCED_MS and 'recent' or 'already_applied'
   end
   if not allowed_next[order[1]][status] then return 'stale' end
   local sku, units, user = order[3], tonumber(order[4]), order[5]
@@ -114,17 +113,17 @@ local function sync(key, state)
     end
   end
   write_state(key, state, now, options.closed_ttl, keep_until)
-  return 'moved'
+  return 'applied'
 end
 
 local key_index = 3
 for _, run in ipairs(options.runs) do
-  run.pay_by, run.paid_at = string.format('%.0f', run.pay_by), string.format('%.0f', run.paid_at)
+  run.pay_by, run.paid_at = to_text(run.pay_by), to_text(run.paid_at)
   for _, stream_id in ipairs(run.stream_ids) do
     key_index = key_index + 1
     local word = sync(KEYS[key_index], run)
     if word ~= 'fenced' and stream_id ~= '' then stream_ids[#stream_ids + 1] = stream_id end
-    replies[#replies + 1] = word
+    reply[#reply + 1] = word
   end
 end
 
@@ -142,4 +141,4 @@ if keep_until then
   for sku in pairs(pending) do call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
   for _, key in ipairs({ KEYS[3], prefix .. 'index' }) do call('PEXPIREAT', key, keep_until) end
 end
-return { table.concat(replies, ' ') }
+return reply

@@ -15,8 +15,7 @@ local function field(reply, name)
 end
 for _, group in ipairs(groups) do
   if field(group, 'name') == ARGV[1] and field(group, 'last-delivered-id') ~= field(stream, 'last-generated-id') then
-    local time = redis.call('TIME')
-    redis.call('HSET', KEYS[2], 'awake_until', string.format('%.0f', time[1] * 1000 + 2000))
+    redis.call('HSET', KEYS[2], 'awake_until', to_text(read_time() + 2000))
     return { 'more' }
   end
 end

@@ -9,10 +9,12 @@ use domain::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use stores::{
     keys::Keys,
     ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
+    reply::unexpected,
 };
 
 use crate::{doorbell::DOORBELL_CHANNEL, order_record::OrderFields, scripts::REQUEUE, stream};
@@ -47,9 +49,6 @@ pub enum RequeueOutcome {
 
 /// Records dead letters, each with order number, message and reason. One that is recorded already gets the new reason
 /// and time.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Millis) -> Result<(), StoreError> {
     if letters.is_empty() {
         return Ok(());
@@ -64,15 +63,12 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
     );
     // One row for each order: a batch may contain a message twice.
     let letters: BTreeMap<_, _> = letters.iter().map(|letter| (&letter.0, letter)).collect();
-    let json = serde_json::json!(letters.into_values().collect::<Vec<_>>()).to_string();
+    let json = json!(letters.into_values().collect::<Vec<_>>()).to_string();
     sql.run(&statement, vec![json.into(), now.0.into()]).await.map(|_| ())
 }
 
 /// Lists up to `limit` dead letters: first those not requeued since they last failed, then the others, each newest
 /// first. Starts after the dead letter `before`, unless it is empty.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
     let cursor = if before.is_empty() { None } else { Some(load_any(sql, before).await?) };
     let (mut waits, mut after) = match cursor {
@@ -101,9 +97,6 @@ pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadL
 }
 
 /// Loads a dead letter.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
     load_any(sql, &order_no.to_string()).await
 }
@@ -115,9 +108,6 @@ async fn load_any<S: Sql>(sql: &S, order_no: &str) -> Result<Option<DeadLetter>,
 }
 
 /// Loads the failed order of a dead letter; `None` if there is no such letter, or its message cannot be parsed.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn load_failed_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
     let Some(letter) = load(sql, order_no).await? else { return Ok(None) };
     Ok(stream::decode_order(order_no.activity(), &letter.message).map(|new| Order {
@@ -149,12 +139,6 @@ fn parse_row(row: Vec<stores::ports::SqlValue>) -> Result<DeadLetter, StoreError
     })
 }
 
-#[derive(Serialize)]
-struct RequeueOptions<'a> {
-    message: &'a str,
-    order: OrderFields<'a>,
-}
-
 /// Puts the order of a dead letter back into the queue, if Redis has units for it.
 ///
 /// The writer records a dead letter before its order fails in Redis (I4). Until then the order is refused here: it is
@@ -178,22 +162,21 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
         keys.named("orders"),
         keys.named("stats"),
     ];
-    let options = RequeueOptions { message, order: (&order).into() };
+    let options = json!({ "message": message, "order": OrderFields::from(&order) });
     let mut reply = REQUEUE.run_with(redis, script_keys, &options).await?;
     let word = reply.text()?;
     let requeued_at = match word.as_str() {
         "queued" => reply.int()?,
         "same" if letter.replayed_at < letter.died_at => {
-            let (status, requeued_at, now) = (reply.text()?, reply.int()?, reply.int()?);
-            // An earlier call requeued the order, and stopped before it recorded that. An order that has left the queue
-            // was written.
-            let requeued_at = if status == OrderStatus::Queued.as_str() { requeued_at } else { now };
+            // An earlier call requeued the order, and stopped before it recorded that.
+            let requeued_at = reply.int()?;
             if requeued_at < letter.died_at.0 {
                 return Ok(RequeueOutcome::Refused(word));
             }
             requeued_at
         }
-        _ => return Ok(RequeueOutcome::Refused(word)),
+        "same" | "not_ready" | "limit_reached" | "sold_out" => return Ok(RequeueOutcome::Refused(word)),
+        word => return Err(unexpected(word)),
     };
     // By Redis's clock, as the time at which the order fails again: the dead letter waits if that was later.
     let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";

@@ -1,4 +1,4 @@
-//! Options of the scripts that write order records (`lua/parts/order.lua`).
+//! Options of the scripts that write order records (`crates/stores/lua/order.lua`).
 
 use domain::{
     ids::{SkuId, UserId},

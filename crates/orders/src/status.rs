@@ -1,14 +1,14 @@
 //! Reads orders from Redis (`lua/status.lua`, `lua/unwritten_orders.lua`).
 
 use domain::{
-    ids::{ActivityId, OrderNo, SkuId, UserId},
-    order::{Order, OrderStatus},
+    ids::{ActivityId, OrderNo, UserId},
+    order::Order,
     time::Millis,
 };
 use stores::{
     keys::Keys,
     ports::{Redis, StoreError},
-    reply::{Reply, non_empty, non_zero_time},
+    reply::{Reply, non_empty, non_zero_time, unexpected},
 };
 use ulid::Ulid;
 
@@ -45,20 +45,19 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<Order
     let keys = Keys::of(order_no.activity());
     let script_keys = vec![keys.order(order_no.ulid()), keys.named("stats"), keys.named("gate")];
     let mut reply = STATUS.run(redis, script_keys, Vec::new()).await?;
-    let now = Millis(reply.int()?);
-    if reply.remaining() == 1 {
-        return Ok(OrderLookup { now, order: None, is_complete: reply.int()? == 1 });
-    }
-    Ok(OrderLookup { now, order: Some(parse_order(&mut reply, order_no.clone())?), is_complete: true })
+    let (order, is_complete) = match reply.text()?.as_str() {
+        "found" => (Some(parse_order(&mut reply, order_no.clone())?), true),
+        "absent" => (None, true),
+        "unknown" => (None, false),
+        word => return Err(unexpected(word)),
+    };
+    Ok(OrderLookup { now: Millis(reply.int()?), order, is_complete })
 }
 
 /// Returns the orders of a user in `activities` that the ledger does not have, queued and failed ones, as far as their
 /// tickets are noted: [`MAX_OPEN_TICKETS`](super::admission::MAX_OPEN_TICKETS) of an activity at most.
 ///
 /// This is the one script whose keys belong to several activities.
-///
-/// # Errors
-/// As [`load_order`].
 pub async fn load_unwritten<R: Redis>(
     redis: &R,
     activities: &[ActivityId],
@@ -72,27 +71,25 @@ pub async fn load_unwritten<R: Redis>(
         let keys = Keys::of(activity);
         [keys.tickets(user), keys.named("stats")]
     };
-    let mut reply = UNWRITTEN_ORDERS.run(redis, activities.iter().flat_map(keys_of).collect(), Vec::new()).await?;
+    let script_keys = activities.iter().flat_map(keys_of).collect();
+    let mut reply = UNWRITTEN_ORDERS.run(redis, script_keys, Vec::new()).await?.after("found")?;
     while reply.remaining() > 0 {
         let activity = usize::try_from(reply.int()?).ok().and_then(|position| activities.get(position));
         let activity = activity.ok_or_else(|| StoreError::Malformed("an order of no activity".to_owned()))?;
         let ulid = reply.text()?;
-        let ulid = Ulid::from_string(&ulid).map_err(|_| StoreError::Malformed(format!("the ticket {ulid:?}")))?;
+        let ulid = Ulid::from_string(&ulid).map_err(|_| unexpected(&ulid))?;
         orders.push(parse_order(&mut reply, OrderNo::new(activity.clone(), ulid))?);
     }
     Ok(orders)
 }
 
-/// Parses the values of `lua/parts/read_order.lua`.
+/// Parses the values of `crates/stores/lua/read_order.lua`.
 fn parse_order(reply: &mut Reply, order_no: OrderNo) -> Result<Order, StoreError> {
-    let malformed = |what: &str| StoreError::Malformed(format!("the {what} of {order_no} in Redis"));
-    let status = OrderStatus::parse(&reply.text()?).ok_or_else(|| malformed("status"))?;
-    let user = UserId::parse(&reply.text()?).map_err(|_| malformed("user"))?;
-    let sku = SkuId::parse(&reply.text()?).map_err(|_| malformed("SKU"))?;
     Ok(Order {
-        user,
-        status,
-        sku,
+        order_no,
+        status: reply.parse()?,
+        user: reply.parse()?,
+        sku: reply.parse()?,
         quantity: reply.int()?,
         money: reply.money()?,
         created_at: Millis(reply.int()?),
@@ -103,6 +100,5 @@ fn parse_order(reply: &mut Reply, order_no: OrderNo) -> Result<Order, StoreError
         declined_at: non_zero_time(reply.int()?),
         ahead: reply.int()?,
         estimated_wait_ms: reply.int()?,
-        order_no,
     })
 }

@@ -8,11 +8,11 @@ use domain::{
     money::Money,
     time::Millis,
 };
-use serde::{Deserialize, Serialize};
+use serde_json::json;
 use stores::{
     keys::{Keys, WRITER_GROUP, WRITERS},
     ports::{Redis, RedisArg, RedisValue, StoreError},
-    reply::Reply,
+    reply::{Reply, unexpected},
 };
 
 use crate::{
@@ -165,7 +165,7 @@ pub async fn delivered_more_than<R: Redis>(
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceOutcome {
     /// There is no gate, or a rebuild has not finished it.
-    Missing,
+    NoGate,
     /// The gate has the ledger's epoch.
     Current {
         /// Version of the activity in the gate.
@@ -179,39 +179,6 @@ pub enum FenceOutcome {
     Deleted,
     /// The gate has this later epoch: the ledger was restored from a backup.
     Newer(i64),
-}
-
-#[derive(Serialize)]
-struct FenceOptions<'a> {
-    prefix: &'a str,
-    epoch: i64,
-    group: &'a str,
-    closed_ttl: i64,
-    reason: &'a str,
-    live_units: Vec<LiveUnits<'a>>,
-    messages: Vec<FencedMessage<'a>>,
-}
-
-#[derive(Serialize)]
-struct LiveUnits<'a> {
-    sku: &'a SkuId,
-    units: i64,
-}
-
-#[derive(Serialize)]
-struct FencedMessage<'a> {
-    epoch: i64,
-    stream_id: &'a str,
-}
-
-#[derive(Deserialize)]
-struct FenceReply {
-    word: String,
-    epoch: i64,
-    version: i64,
-    lowered: i64,
-    unchanged_ms: i64,
-    queued: i64,
 }
 
 /// Deletes the gate if its epoch is older than the ledger's `epoch`; removes the `outdated` messages from the stream,
@@ -232,24 +199,26 @@ pub async fn fence<R: Redis>(
     let keys = Keys::of(activity);
     let mut script_keys: Vec<_> = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
     script_keys.extend(outdated.iter().map(|(_, order)| keys.order(order.order_no.ulid())));
+    let live_units = live_units.iter().map(|(sku, units)| json!({ "sku": sku, "units": units }));
     let messages =
-        outdated.iter().map(|(message, order)| FencedMessage { epoch: order.epoch, stream_id: &message.stream_id });
-    let options = FenceOptions {
-        prefix: keys.prefix(),
-        epoch,
-        group: WRITER_GROUP,
-        closed_ttl: CLOSED_ORDER_TTL_SECONDS,
-        reason: OLD_EPOCH,
-        live_units: live_units.iter().map(|(sku, units)| LiveUnits { sku, units: *units }).collect(),
-        messages: messages.collect(),
-    };
-    let reply: FenceReply = FENCE.run_with(redis, script_keys, &options).await?.json()?;
-    let FenceReply { word, epoch, version, lowered, unchanged_ms, queued } = reply;
+        outdated.iter().map(|(message, order)| json!({ "epoch": order.epoch, "stream_id": message.stream_id }));
+    let options = json!({
+        "prefix": keys.prefix(),
+        "epoch": epoch,
+        "group": WRITER_GROUP,
+        "closed_ttl": CLOSED_ORDER_TTL_SECONDS,
+        "reason": OLD_EPOCH,
+        "live_units": live_units.collect::<Vec<_>>(),
+        "messages": messages.collect::<Vec<_>>(),
+    });
+    let mut reply = FENCE.run_with(redis, script_keys, &options).await?;
+    let (word, queued) = (reply.text()?, reply.int()?);
     let outcome = match word.as_str() {
-        "missing" => FenceOutcome::Missing,
-        "closed" => FenceOutcome::Deleted,
-        "later" => FenceOutcome::Newer(epoch),
-        _ => FenceOutcome::Current { version, lowered, unchanged_ms },
+        "no_gate" => FenceOutcome::NoGate,
+        "deleted" => FenceOutcome::Deleted,
+        "newer" => FenceOutcome::Newer(reply.int()?),
+        "current" => FenceOutcome::Current { version: reply.int()?, lowered: reply.int()?, unchanged_ms: reply.int()? },
+        word => return Err(unexpected(word)),
     };
     Ok((outcome, queued))
 }
@@ -260,7 +229,8 @@ pub async fn fence<R: Redis>(
 /// # Errors
 /// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn start_writing<R: Redis>(redis: &R, activity: &ActivityId) -> Result<(Millis, i64), StoreError> {
-    let mut reply = START_WRITING.run(redis, vec![WRITERS.to_owned()], vec![activity.as_str().into()]).await?;
+    let args = vec![activity.as_str().into()];
+    let mut reply = START_WRITING.run(redis, vec![WRITERS.to_owned()], args).await?.after("done")?;
     Ok((Millis(reply.int()?), reply.int()?))
 }
 
@@ -273,8 +243,7 @@ pub async fn try_mark_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Opt
     let keys = Keys::of(activity);
     let script_keys = vec![keys.named("orders"), keys.named("stats")];
     let rate = rate.map(|rate| rate.to_string()).unwrap_or_default();
-    let mut reply = WRITER_IDLE.run(redis, script_keys, vec![WRITER_GROUP.into(), rate.into_bytes()]).await?;
-    Ok(reply.text()? == "rested")
+    WRITER_IDLE.run(redis, script_keys, vec![WRITER_GROUP.into(), rate.into_bytes()]).await?.is("rested", "more")
 }
 
 #[cfg(test)]

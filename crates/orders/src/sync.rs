@@ -8,7 +8,7 @@ use domain::{
     order::OrderStatus,
     time::Millis,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use stores::{
     keys::{Keys, WRITER_GROUP},
     ports::{Redis, StoreError},
@@ -64,7 +64,8 @@ impl OrderState {
 }
 
 /// Result of one transition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SyncOutcome {
     /// Redis now has the new state.
     Applied,
@@ -131,16 +132,9 @@ pub async fn apply_transitions<R: Redis>(
             group: WRITER_GROUP,
             runs: runs.collect(),
         };
-        for word in SYNC.run_with(redis, script_keys, &options).await?.text()?.split(' ') {
-            outcomes.push(match word {
-                "moved" => SyncOutcome::Applied,
-                "same" => SyncOutcome::AlreadyApplied,
-                "recent" => SyncOutcome::Recent,
-                "stale" => SyncOutcome::Stale,
-                "absent" => SyncOutcome::NoRecord,
-                "fenced" => SyncOutcome::Fenced,
-                word => return Err(StoreError::Malformed(format!("sync answered {word:?}"))),
-            });
+        let mut reply = SYNC.run_with(redis, script_keys, &options).await?.after("synced")?;
+        for _ in batch {
+            outcomes.push(reply.parse()?);
         }
     }
     Ok(outcomes)

@@ -8,8 +8,6 @@
 
 local order = redis.call('HMGET', KEYS[1], 'status', 'sessions')
 if order[1] ~= 'pending_payment' or tonumber(order[2] or 0) > tonumber(ARGV[3]) then return { 'stale' } end
-local time = redis.call('TIME')
-redis.call('HSET', KEYS[1], 'checkout_url', ARGV[1], 'sessions', ARGV[3], 'synced_at',
-  time[1] * 1000 + math.floor(time[2] / 1000))
+redis.call('HSET', KEYS[1], 'checkout_url', ARGV[1], 'sessions', ARGV[3], 'synced_at', to_text(read_time()))
 if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'pay_by', ARGV[2]) end
 return { 'moved' }

@@ -1,7 +1,7 @@
 //! Applies callbacks of payment providers exactly once (E2, E5, I6).
 //!
-//! Each callback is recorded in the ledger before it is applied. One that cannot be applied is parked for an operator
-//! ([`parked`]).
+//! The statement that records a callback decides about it (view `callback_decisions` of the ledger): which payment pays which
+//! order is not decided here. A callback that cannot be applied is parked for an operator ([`parked`]).
 
 pub mod parked;
 mod refund_results;
@@ -13,14 +13,15 @@ use std::{
 
 use domain::{
     ids::{ActivityId, OrderNo},
-    order::{Order, OrderStatus},
+    order::OrderStatus,
     time::Millis,
     webhook::ProviderCallback,
 };
 use orders::{
-    ledger::order_rows::{self, OrderRow},
+    ledger::order_rows::OrderRow,
     order_record::OrderFields,
     scripts::{DECLINE, REACQUIRE},
+    status::load_order,
     sync::sync_order,
 };
 use serde::Serialize;
@@ -32,8 +33,8 @@ use stores::{
 use crate::{
     commands::session_ended,
     ledger::{
-        callback_rows::{self, Callback},
-        refunds, unprocessed,
+        callback_rows::{self, Callback, Decision, RecordIf},
+        unprocessed,
     },
 };
 
@@ -41,6 +42,41 @@ use crate::{
 const ROUND: Duration = Duration::from_secs(1);
 
 pub use crate::ledger::callback_outcomes::{CallbackEffect, CallbackOutcome};
+
+/// What became of a callback that was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receipt {
+    /// It is recorded and applied.
+    Applied(CallbackEffect),
+    /// The order is queued and not in the ledger yet: the provider should deliver the callback again.
+    OrderQueued,
+    /// Its signer is not configured and has opened no session of the order.
+    NotOfItsOrders,
+}
+
+/// Receives a verified callback. A signer that `is_configured` may report about all orders, another one about those whose
+/// payment session it opened.
+pub async fn receive<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    received: &ProviderCallback,
+    is_configured: bool,
+    now: Millis,
+) -> Result<Receipt, StoreError> {
+    let condition = if is_configured { RecordIf::OrderExists } else { RecordIf::MayHavePaid };
+    if let Some(callback) = callback_rows::record(sql, received, condition, now).await? {
+        return apply_recorded(redis, sql, &callback, now).await.map(Receipt::Applied);
+    }
+    if !is_configured {
+        return Ok(Receipt::NotOfItsOrders);
+    }
+    if let Ok(order_no) = OrderNo::parse(&received.order_no)
+        && load_order(redis, &order_no).await?.order.is_some_and(|order| order.status == OrderStatus::Queued)
+    {
+        return Ok(Receipt::OrderQueued);
+    }
+    apply(redis, sql, received, now).await.map(Receipt::Applied)
+}
 
 /// Records a callback and applies it exactly once. Every step after recording can be repeated, by the provider's next
 /// delivery or by the sweeper.
@@ -53,42 +89,74 @@ pub async fn apply<R: Redis, S: Sql>(
     received: &ProviderCallback,
     now: Millis,
 ) -> Result<CallbackEffect, StoreError> {
-    let callback = callback_rows::record_callback(sql, received, now).await?;
-    if callback.outcome == CallbackOutcome::Unprocessed {
-        return finish(redis, sql, &callback, now).await.map(CallbackOutcome::effect);
+    match callback_rows::record(sql, received, RecordIf::Always, now).await? {
+        Some(callback) => apply_recorded(redis, sql, &callback, now).await,
+        None => Err(StoreError::Malformed("no callback was written".to_owned())),
     }
-    if callback.kind == PAYMENT_SUCCEEDED || callback.outcome.is_early() {
-        // The last delivery may have ended between the two.
-        apply_early_refunds(redis, sql, &callback, now).await?;
-    }
-    Ok(CallbackEffect::NoChange)
 }
 
-/// Applies a callback and records what was done about it. Returns that.
-async fn finish<R: Redis, S: Sql>(
+async fn apply_recorded<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     callback: &Callback,
     now: Millis,
-) -> Result<CallbackOutcome, StoreError> {
-    let outcome = dispatch(redis, sql, callback, now).await?;
-    if outcome == CallbackOutcome::Paid {
-        // The statement that paid the order recorded it.
-        return Ok(outcome);
+) -> Result<CallbackEffect, StoreError> {
+    if callback.outcome == CallbackOutcome::Unprocessed {
+        return finish(redis, sql, callback, now).await.map(CallbackOutcome::effect);
     }
-    callback_rows::set_outcome(sql, &callback.id, outcome).await?;
-    let is_parked_refund = callback.kind == REFUND_SUCCEEDED && outcome.is_early();
-    let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() != CallbackEffect::Parked;
-    if !is_parked_refund && !is_payment {
-        return Ok(outcome);
+    if callback.kind == PAYMENT_SUCCEEDED || callback.outcome.is_early() {
+        // The last delivery may have ended between the two.
+        apply_early_refunds(redis, sql, callback, now).await?;
     }
-    Ok(apply_early_refunds(redis, sql, callback, now).await?.unwrap_or(outcome))
+    Ok(CallbackEffect::NoChange)
 }
 
 const PAYMENT_SUCCEEDED: &str = "payment.succeeded";
 const PAYMENT_FAILED: &str = "payment.failed";
 const REFUND_SUCCEEDED: &str = "refund.succeeded";
 const REFUND_FAILED: &str = "refund.failed";
+
+/// Lets the ledger decide again about a callback without an outcome, and applies it. Returns what was done about it.
+async fn retry<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    callback: &Callback,
+    now: Millis,
+) -> Result<CallbackOutcome, StoreError> {
+    callback_rows::decide(sql, callback, now).await?;
+    finish(redis, sql, callback, now).await
+}
+
+/// Does what follows from the ledger's decision about a callback, or decides in its place and records the outcome. Returns
+/// it, or that of an early refund.
+async fn finish<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    callback: &Callback,
+    now: Millis,
+) -> Result<CallbackOutcome, StoreError> {
+    let mut named = None;
+    if callback.kind == REFUND_FAILED && callback.order_no.is_empty() && !callback.payment.is_empty() {
+        named = Some(callback_rows::name_order(sql, callback).await?);
+    }
+    let callback = named.as_ref().unwrap_or(callback);
+    let decision = callback_rows::load_decision(sql, callback).await?;
+    let (mut outcome, has_early_refund) = (decision.outcome, decision.has_early_refund);
+    if outcome == CallbackOutcome::Unprocessed {
+        outcome = dispatch(redis, sql, callback, decision, now).await?;
+        callback_rows::set_outcome(sql, &callback.id, outcome).await?;
+    } else if let Some(row) = &decision.order {
+        sync_order(redis, row).await?;
+        if !has_early_refund {
+            return Ok(outcome);
+        }
+    }
+    let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() != CallbackEffect::Parked;
+    if !is_payment && !(callback.kind == REFUND_SUCCEEDED && outcome.is_early()) {
+        return Ok(outcome);
+    }
+    Ok(apply_early_refunds(redis, sql, callback, now).await?.unwrap_or(outcome))
+}
 
 /// Applies refunds of a callback's payment that were parked because the provider reported them before it: providers guarantee
 /// no order. Returns what was done about the last one.
@@ -103,10 +171,8 @@ async fn apply_early_refunds<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Option<CallbackOutcome>, StoreError> {
     let mut applied = None;
-    for refund in callback_rows::load_early_refunds(sql, callback).await? {
-        let outcome = Box::pin(dispatch(redis, sql, &refund, now)).await?;
-        callback_rows::set_outcome(sql, &refund.id, outcome).await?;
-        applied = Some(outcome);
+    for refund in callback_rows::reopen_early_refunds(sql, callback).await? {
+        applied = Some(Box::pin(retry(redis, sql, &refund, now)).await?);
     }
     Ok(applied)
 }
@@ -152,7 +218,7 @@ pub async fn apply_pending<R: Redis, S: Sql>(
             continue;
         }
         sql.forget_timeouts();
-        match finish(redis, sql, callback, now).await {
+        match retry(redis, sql, callback, now).await {
             Ok(_) => result.applied += 1,
             Err(StoreError::Rebuilding) => skipped.push(&callback.id),
             Err(error) => {
@@ -168,50 +234,28 @@ pub async fn apply_pending<R: Redis, S: Sql>(
     Ok(result)
 }
 
+/// Applies a callback that the ledger alone cannot decide about. Returns the outcome to record.
 async fn dispatch<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     callback: &Callback,
+    Decision { is_overpayment, order, .. }: Decision,
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
-    if callback.kind == REFUND_FAILED && callback.order_no.is_empty() && !callback.payment.is_empty() {
-        let named = callback_rows::name_order(sql, callback).await?;
-        return match named.order_no.is_empty() {
-            true => Ok(CallbackOutcome::UnknownOrder),
-            false => Box::pin(dispatch(redis, sql, &named, now)).await,
-        };
-    }
     // The ledger may lack the order of an overpayment: it is erased, or was lost.
-    if callback.kind.starts_with("refund.") && refunds::is_overpayment(sql, callback).await? {
+    if is_overpayment && callback.kind.starts_with("refund.") {
         return refund_results::of_overpayment(sql, callback, now).await;
     }
-    let Ok(order_no) = OrderNo::parse(&callback.order_no) else { return Ok(CallbackOutcome::UnknownOrder) };
-    let Some((row, is_paid, has_early_refund)) = callback_rows::load_order_of(sql, &order_no, &callback.id).await?
-    else {
-        return Ok(CallbackOutcome::UnknownOrder);
-    };
-    if is_paid {
-        sync_order(redis, &row).await?;
-        if has_early_refund {
-            apply_early_refunds(redis, sql, callback, now).await?;
-        }
-        return Ok(CallbackOutcome::Paid);
-    }
-    // Another provider than the order's may have an overpayment.
-    if ![&row.provider, &callback.provider].into_iter().any(String::is_empty)
-        && row.provider != callback.provider
-        && !refunds::is_overpayment(sql, callback).await?
-    {
-        return Ok(CallbackOutcome::WrongProvider);
-    }
+    let Some(row) = order else { return Ok(CallbackOutcome::UnknownOrder) };
+    let order_no = &row.order.order_no;
     match callback.kind.as_str() {
-        PAYMENT_SUCCEEDED => handle_payment(redis, sql, callback, row, now).await,
+        PAYMENT_SUCCEEDED => handle_late_payment(redis, sql, callback, &row, now).await,
         REFUND_SUCCEEDED => refund_results::succeeded(redis, sql, callback, row, now).await,
         REFUND_FAILED if callback.payment != row.payment => Ok(CallbackOutcome::UnknownPayment),
         REFUND_FAILED if callback.money != row.order.money => Ok(CallbackOutcome::WrongAmount),
         REFUND_FAILED => refund_results::failed(sql, callback, now).await,
         "session.ended" => {
-            session_ended(redis, sql, &order_no, &callback.session).await?;
+            session_ended(redis, sql, order_no, &callback.session).await?;
             Ok(CallbackOutcome::SessionEnded)
         }
         // The buyer may try again until the payment deadline.
@@ -223,78 +267,6 @@ async fn dispatch<R: Redis, S: Sql>(
         }
         _ => Ok(CallbackOutcome::NoChange),
     }
-}
-
-async fn handle_payment<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    callback: &Callback,
-    row: OrderRow,
-    now: Millis,
-) -> Result<CallbackOutcome, StoreError> {
-    // This payment is being refunded to its payer: it pays no order, even if the callback is delivered again.
-    if refunds::is_overpayment(sql, callback).await? {
-        return Ok(CallbackOutcome::GivenBack);
-    }
-    let order = &row.order;
-    if callback.money != order.money {
-        return Ok(CallbackOutcome::WrongAmount);
-    }
-    match order.status {
-        OrderStatus::PendingPayment => match callback_rows::mark_paid(sql, callback, order.status, now).await? {
-            Some(row) => {
-                sync_order(redis, &row).await?;
-                apply_early_refunds(redis, sql, callback, now).await?;
-                Ok(CallbackOutcome::Paid)
-            }
-            // Another request changed the order between the two statements: read it again.
-            None => match order_rows::load(sql, &order.order_no).await? {
-                Some(row) if row.order.status != OrderStatus::PendingPayment => {
-                    Box::pin(handle_payment(redis, sql, callback, row, now)).await
-                }
-                _ => Err(StoreError::LedgerUnavailable("an order changed while it was paid".to_owned())),
-            },
-        },
-        OrderStatus::Cancelled | OrderStatus::Expired => handle_late_payment(redis, sql, callback, order, now).await,
-        _ if row.payment == callback_rows::LOST_PAYMENT => restore_payment_id(redis, sql, callback, order, now).await,
-        // The order was paid with another payment: the buyer has paid twice, and this payment is refunded (I6).
-        _ if row.payment != callback.payment => refund_overpayment(sql, callback, now).await,
-        // Payments without an id cannot be told apart.
-        _ if callback.payment.is_empty() => Ok(CallbackOutcome::PaidTwice),
-        _ => Ok(CallbackOutcome::NoChange),
-    }
-}
-
-/// Stores the payment id of an order whose id was lost with a ledger, so that a refund of it can be sent. The provider
-/// delivers the callback again for this.
-async fn restore_payment_id<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    callback: &Callback,
-    order: &Order,
-    now: Millis,
-) -> Result<CallbackOutcome, StoreError> {
-    if callback.payment.is_empty() {
-        return Ok(CallbackOutcome::UnknownPayment);
-    }
-    if callback_rows::restore_payment_id(sql, callback).await? {
-        return Ok(CallbackOutcome::PaymentNamed);
-    }
-    // Another callback was applied first, possibly with another payment.
-    match order_rows::load(sql, &order.order_no).await? {
-        Some(row) => Box::pin(handle_payment(redis, sql, callback, row, now)).await,
-        None => Err(StoreError::LedgerUnavailable("an order vanished while it was paid".to_owned())),
-    }
-}
-
-/// Records a refund of a payment that no order needs; the sweeper sends it. Without a payment id it cannot be sent, and
-/// the callback is parked for an operator.
-async fn refund_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
-    if callback.payment.is_empty() {
-        return Ok(CallbackOutcome::PaidTwice);
-    }
-    refunds::record_overpayment(sql, callback, now).await?;
-    Ok(CallbackOutcome::OverpaymentRefunded)
 }
 
 #[derive(Serialize)]
@@ -313,11 +285,12 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     callback: &Callback,
-    order: &Order,
+    row: &OrderRow,
     now: Millis,
 ) -> Result<CallbackOutcome, StoreError> {
+    let order = &row.order;
     // Redis must have seen the release before it can reacquire the units.
-    load_and_sync(redis, sql, &order.order_no).await?;
+    sync_order(redis, row).await?;
     let keys = Keys::of(order.activity());
     let script_keys = vec![
         keys.named("gate"),
@@ -343,22 +316,10 @@ async fn handle_late_payment<R: Redis, S: Sql>(
             Err(error) => return Err(error),
         }
     }
-    let refunding = callback_rows::refund_late_payment(sql, callback, now).await?;
-    load_and_sync(redis, sql, &order.order_no).await?;
-    match (refunding, order_rows::load(sql, &order.order_no).await?) {
-        (Some(_), _) => Ok(CallbackOutcome::RefundStarted),
-        // Another callback was applied first, possibly with another payment.
-        (None, Some(row)) if !matches!(row.order.status, OrderStatus::Cancelled | OrderStatus::Expired) => {
-            Box::pin(handle_payment(redis, sql, callback, row, now)).await
-        }
-        _ => Err(StoreError::LedgerUnavailable("an order changed while it was paid".to_owned())),
+    if let Some(row) = callback_rows::refund_late_payment(sql, callback, now).await? {
+        sync_order(redis, &row).await?;
+        return Ok(CallbackOutcome::RefundStarted);
     }
-}
-
-/// Syncs an order from its current row in the ledger.
-async fn load_and_sync<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
-    match order_rows::load(sql, order_no).await? {
-        Some(row) => sync_order(redis, &row).await,
-        None => Ok(()),
-    }
+    // Another callback was applied first, possibly with another payment.
+    Box::pin(retry(redis, sql, callback, now)).await
 }

@@ -1,4 +1,4 @@
-//! SQL of this slice. [`stores::ledger`] says what the errors mean.
+//! SQL of this slice. [`stores::ledger`] says what the errors of all its functions mean.
 
 pub mod addresses;
 pub mod callback_outcomes;

@@ -15,17 +15,18 @@ use stores::shared_value::{self, SharedValue};
 
 use crate::{
     clock,
-    fetching_cache::{self, FetchingCache},
     http::{ApiError, not_found},
     key_value::SpinKeyValue,
     ledger::SpinLedger,
+    lru_map::LruMap,
     published_list,
     redis::SpinRedis,
+    single_flight::Cached,
 };
 
 thread_local! {
-    static GATES: FetchingCache<ActivityId, Option<Rc<CachedGate>>> = RefCell::default();
-    static ACTIVITIES: FetchingCache<ActivityId, Option<Rc<CachedActivity>>> = RefCell::default();
+    static GATES: RefCell<LruMap<ActivityId, Cached<Rc<CachedGate>>>> = RefCell::default();
+    static ACTIVITIES: RefCell<LruMap<ActivityId, Cached<Option<Rc<CachedActivity>>>>> = RefCell::default();
 }
 
 /// Returns the gate and the stock left, less than a second old.
@@ -36,17 +37,14 @@ thread_local! {
 /// # Errors
 /// [`ApiError::Store`] if Redis cannot be read. Without a gate, the errors of [`published_list::missing_gate_error`].
 pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
-    let found = fetching_cache::get_or_fetch(&GATES, activity.clone(), async || {
-        let snapshot = read_gate::read_gate(&SpinRedis, activity).await?;
-        Ok::<_, ApiError>(snapshot.map(|snapshot| Rc::new(CachedGate { snapshot, read_at: clock::now() })))
-    })
-    .await?;
-    match found {
-        Some(cached_gate) => Ok(cached_gate),
-        None => {
-            GATES.with_borrow_mut(|cache| cache.remove(activity));
-            Err(published_list::missing_gate_error(activity).await)
-        }
+    let read = async || {
+        let snapshot = read_gate::read_gate(&SpinRedis, activity).await.map_err(Some)?.ok_or(None)?;
+        Ok(Rc::new(CachedGate { snapshot, read_at: clock::now() }))
+    };
+    match GATES.with_borrow_mut(|gates| gates.get(activity)).get_or_fetch(read).await {
+        Ok(gate) => Ok(gate),
+        Err(Some(error)) => Err(ApiError::Store(error)),
+        Err(None) => Err(published_list::missing_gate_error(activity).await),
     }
 }
 
@@ -57,8 +55,8 @@ pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
 /// the ledger is and there is no key-value copy of this version.
 pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiError> {
     let version = gate(activity).await?.version;
-    let found =
-        fetching_cache::get_or_fetch(&ACTIVITIES, activity.clone(), async || load(activity, version).await).await?;
+    let cached = ACTIVITIES.with_borrow_mut(|activities| activities.get(activity));
+    let found = cached.get_or_fetch(async || load(activity, version).await).await?;
     found.ok_or_else(|| not_found("There is no such sale."))
 }
 

@@ -4,43 +4,28 @@ use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use domain::{
     http::problem::{Code, Problem},
-    human_check::CheckKeys,
     ids::OrderNo,
-    jwt::{Claims, TokenError, Verifier, key_set::KeySetVerifier},
+    jwt::{Claims, TokenError, TokenVerifier},
     log_limit::LogLimit,
-    operators::{Operator, Operators},
-    order_number::OrderNumberKeys,
+    operators::Operator,
     secret,
-    sign_in::keys_url_fault,
-    ticket::TicketKeys,
 };
 
 use crate::{
-    async_once::{self, AsyncOnce},
-    clock, config,
+    clock,
     http::{ApiError, Request, not_found},
     http_client::SpinHttpClient,
     issuer_keys::{self, IssuerKeys},
     key_value::SpinKeyValue,
     log,
     redis::SpinRedis,
+    settings,
+    single_flight::Flight,
 };
 
-/// Where the keys of sign-in tokens come from.
-enum TokenVerifier {
-    /// The variable `jwt_key`.
-    Configured(Verifier),
-    /// The URL in the variable `jwt_jwks_url`.
-    Published { verifier: KeySetVerifier, url: Rc<str>, memory: RefCell<issuer_keys::Memory> },
-}
-
 thread_local! {
-    static VERIFIER: RefCell<AsyncOnce<TokenVerifier>> = const { RefCell::new(AsyncOnce::Empty) };
-    static TICKET_KEYS: RefCell<AsyncOnce<TicketKeys>> = const { RefCell::new(AsyncOnce::Empty) };
-    static ORDER_NUMBER_KEYS: RefCell<AsyncOnce<OrderNumberKeys>> = const { RefCell::new(AsyncOnce::Empty) };
-    static OPERATORS: RefCell<AsyncOnce<Operators>> = const { RefCell::new(AsyncOnce::Empty) };
+    static ISSUER_KEYS: Rc<Flight<issuer_keys::Memory>> = Rc::default();
     static REFUSED_SIGN_INS: RefCell<HashMap<&'static str, LogLimit>> = RefCell::default();
-    static CHECK_KEYS: RefCell<AsyncOnce<CheckKeys>> = const { RefCell::new(AsyncOnce::Empty) };
 }
 
 /// Returns the claims of the request's JSON Web Token (B1).
@@ -78,10 +63,11 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
     let token = request.bearer().ok_or_else(|| {
         Problem::new(Code::Unauthenticated, "Send 'Authorization: Bearer' with the token of your sign-in.")
     })?;
-    let result = match &*async_once::get_or_init(&VERIFIER, token_verifier).await? {
+    let result = match &*settings::load(TokenVerifier::parse).await? {
         TokenVerifier::Configured(verifier) => verifier.verify(&token),
-        TokenVerifier::Published { verifier, url, memory } => {
+        TokenVerifier::Published(verifier, url) => {
             let (redis, key_value, http_client) = (&SpinRedis, &SpinKeyValue, &SpinHttpClient);
+            let memory = &ISSUER_KEYS.with(Rc::clone);
             IssuerKeys { redis, key_value, http_client, url, memory }.verify(verifier, &token).await?
         }
     };
@@ -95,44 +81,6 @@ fn log_refusal(reason: &'static str) {
     if let Some(number) = number {
         log::info("sign-in refused", &[("because", reason.into()), ("number", number.into())]);
     }
-}
-
-/// Builds the verifier from the `jwt_…` variables.
-async fn token_verifier() -> Result<TokenVerifier, Problem> {
-    let (algorithm, url) = (config::get("jwt_algorithm").await, config::get("jwt_jwks_url").await);
-    let (issuer, audience) = (config::get("jwt_issuer").await, config::get("jwt_audience").await);
-    let key = config::get("jwt_key").await;
-    if url.is_empty() {
-        return Verifier::new(&algorithm, &key, &issuer, &audience)
-            .map(TokenVerifier::Configured)
-            .map_err(|because| config::misconfigured("jwt_key", &because));
-    }
-    if !key.is_empty() {
-        return Err(config::misconfigured("jwt_key", "is set, and so is jwt_jwks_url"));
-    }
-    if let Some(fault) = keys_url_fault(&url) {
-        return Err(config::misconfigured("jwt_jwks_url", fault));
-    }
-    let verifier = KeySetVerifier::new(&algorithm, &issuer, &audience)
-        .map_err(|because| config::misconfigured("jwt_algorithm", &because))?;
-    Ok(TokenVerifier::Published { verifier, url, memory: RefCell::default() })
-}
-
-/// Returns the ticket keys, one for each secret in `ticket_secret`.
-///
-/// # Errors
-/// `not_ready` if the secret is missing or weak.
-pub async fn ticket_keys() -> Result<Rc<TicketKeys>, Problem> {
-    async_once::get_or_init(&TICKET_KEYS, async || Ok(TicketKeys::new(&config::secret("ticket_secret").await?))).await
-}
-
-/// Returns the keys of order numbers, derived from `ticket_secret` as well.
-///
-/// # Errors
-/// `not_ready` if the secret is missing or weak.
-pub async fn order_number_keys() -> Result<Rc<OrderNumberKeys>, Problem> {
-    let init = async || Ok(OrderNumberKeys::new(&config::secret("ticket_secret").await?));
-    async_once::get_or_init(&ORDER_NUMBER_KEYS, init).await
 }
 
 /// Parses the order number in a buyer's request. One that this app never issued costs no call to a store (F3).
@@ -149,7 +97,7 @@ pub async fn order_no(text: &str) -> Result<OrderNo, ApiError> {
 /// `not_ready` if `ticket_secret` is missing or weak.
 pub async fn issued_order_no(text: &str) -> Result<Option<OrderNo>, Problem> {
     let Ok(order_no) = OrderNo::parse(text) else { return Ok(None) };
-    Ok(order_number_keys().await?.verify(&order_no).then_some(order_no))
+    Ok(settings::load(settings::ORDER_NUMBER_KEYS).await?.verify(&order_no).then_some(order_no))
 }
 
 /// Returns the `not_found` error for an order that does not exist or belongs to another buyer.
@@ -158,24 +106,11 @@ pub fn order_not_found() -> ApiError {
     not_found("There is no such order, or it is not yours.")
 }
 
-/// Returns the keys of human checks, derived from `ticket_secret` as well.
-///
-/// # Errors
-/// `not_ready` if the secret is missing or weak.
-pub async fn check_keys() -> Result<Rc<CheckKeys>, Problem> {
-    async_once::get_or_init(&CHECK_KEYS, async || Ok(CheckKeys::new(&config::secret("ticket_secret").await?))).await
-}
-
-/// Returns whether the request carries the bearer token of one of the variables. A weak or empty one matches nothing.
-pub async fn has_token(request: &Request, names: &[&'static str]) -> bool {
-    let Some(given) = request.bearer() else { return false };
-    for name in names {
-        let expected = config::get(name).await;
-        if secret::fault(&expected).is_none() && secret::matches(&expected, &given) {
-            return true;
-        }
-    }
-    false
+/// Returns whether the request may see metrics and the details of readiness.
+pub async fn may_monitor(request: &Request) -> bool {
+    let tokens = settings::find(settings::MONITORING_TOKENS).await;
+    let (Some(given), Ok(tokens)) = (request.bearer(), tokens) else { return false };
+    tokens.iter().any(|token| secret::matches(token, &given))
 }
 
 /// Returns the operator whose token the request carries (G2).
@@ -183,20 +118,16 @@ pub async fn has_token(request: &Request, names: &[&'static str]) -> bool {
 /// # Errors
 /// `unauthenticated` if it carries none; `not_ready` if the variables are missing, weak or malformed.
 pub async fn operator(request: &Request) -> Result<Operator, ApiError> {
-    let operators = async_once::get_or_init(&OPERATORS, async || {
-        let (admin_token, tokens) = (config::secret("admin_token").await?, config::get("operator_tokens").await);
-        Operators::parse(&admin_token, &tokens).map_err(|fault| config::misconfigured("operator_tokens", fault))
-    })
-    .await?;
+    let operators = settings::load(settings::OPERATORS).await?;
     request.bearer().and_then(|token| operators.find(&token).cloned()).ok_or_else(missing_token)
 }
 
-/// Checks that the request carries the bearer token of the variable `name`.
+/// Checks that the request carries the token of the cron job.
 ///
 /// # Errors
 /// `unauthenticated` if it does not; `not_ready` if the variable is missing or weak.
-pub async fn require_token(request: &Request, name: &'static str) -> Result<(), ApiError> {
-    let expected = config::secret(name).await?;
+pub async fn require_cron_token(request: &Request) -> Result<(), ApiError> {
+    let expected = settings::load(settings::CRON_TOKEN).await?;
     if request.bearer().is_some_and(|given| secret::matches(&expected, &given)) { Ok(()) } else { Err(missing_token()) }
 }
 

@@ -35,7 +35,7 @@ use stores::StoreError;
 
 pub use domain::http::response::Response;
 
-use crate::{clock, cors::allowed_origins, log, random, timeout::with_timeout};
+use crate::{clock, log, random, settings, timeout::with_timeout};
 
 /// The largest request body, in bytes, unless a function takes larger ones; a larger one is refused with `413`.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
@@ -181,8 +181,9 @@ pub async fn serve(
     let request_id = request_id(&headers);
     let is_head = method == Method::HEAD;
     let is_shared = cors_below.is_some_and(|path| target.starts_with(path));
-    let shared_with = match if is_shared { allowed_origins().await } else { Ok(None) } {
-        Ok(origins) => origins.map(|origins| origins.of(&headers)),
+    let origins = if is_shared { settings::load(settings::ALLOWED_ORIGINS).await.map(Some) } else { Ok(None) };
+    let shared_with = match origins {
+        Ok(origins) => origins.filter(|origins| !origins.is_empty()).map(|origins| origins.of(&headers)),
         Err(problem) => return into_wasi_response(problem.into(), request_id, is_head).await,
     };
     if let Some(Some(origin)) = &shared_with

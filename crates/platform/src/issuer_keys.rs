@@ -6,7 +6,7 @@
 //! While the provider is unavailable, a copy is used for [`SHARED`]`.max_age_ms`; without one, no token is verified and
 //! none is refused. A token that names an unknown key and is newer than the copy is unconfirmed.
 
-use std::{cell::RefCell, rc::Rc};
+use std::rc::Rc;
 
 use domain::{
     jwt::{
@@ -22,6 +22,8 @@ use stores::{
     shared_value::SharedValue,
     ttl::is_fresh,
 };
+
+use crate::single_flight::{Flight, Joined};
 
 /// How long an instance uses the keys in its memory before it reads the shared copy again, in milliseconds.
 const MEMORY_MS: i64 = 30_000;
@@ -46,17 +48,12 @@ const SHARED: SharedValue<'_> = SharedValue {
     max_wait_ms: TIMEOUT_MS + 500,
 };
 
-/// Interval at which a request looks whether another request of its instance has loaded the keys, in milliseconds.
-const POLL_INTERVAL_MS: i64 = 25;
-
 /// What an instance remembers of the keys.
 #[derive(Default)]
 pub struct Memory {
     keys: Option<Held>,
     /// The error of the last load, and when it happened.
     error: Option<(StoreError, Millis)>,
-    /// Whether a request loads the keys now. Other requests use those in memory, or wait.
-    is_loading: bool,
     /// When a request last looked for a key that the copy lacks.
     looked_at: Option<Millis>,
 }
@@ -66,6 +63,23 @@ struct Held {
     keys: Rc<KeySet>,
     fetched_at: Millis,
     read_at: Millis,
+}
+
+impl Memory {
+    /// Returns the keys in memory, or the last error, while no request needs to load them again. With `lacks_key`, a
+    /// token names a key that those in memory lack; clients can send any number of such tokens.
+    fn get(&self, lacks_key: bool, is_loading: bool, now: Millis) -> Option<Result<Held, StoreError>> {
+        let error = self.error.as_ref().filter(|(_, at)| is_fresh(*at, now, PAUSE_MS)).map(|(error, _)| error);
+        let held = self.keys.as_ref().filter(|held| {
+            if lacks_key {
+                let has_looked = self.looked_at.is_some_and(|at| is_fresh(at, now, PAUSE_MS));
+                return error.is_some() || has_looked || is_fresh(held.fetched_at, now, MIN_REFETCH_MS);
+            }
+            let may_be_stale = is_loading || error.is_some();
+            is_fresh(held.read_at, now, MEMORY_MS) || may_be_stale && is_fresh(held.fetched_at, now, SHARED.max_age_ms)
+        });
+        held.map(|held| Ok(held.clone())).or_else(|| Some(Err(error?.clone())))
+    }
 }
 
 /// The shared copy.
@@ -88,7 +102,7 @@ pub struct IssuerKeys<'a, R, K, H> {
     /// Where the provider publishes its keys (`jwks_uri`).
     pub url: &'a str,
     /// This instance's memory.
-    pub memory: &'a RefCell<Memory>,
+    pub memory: &'a Flight<Memory>,
 }
 
 impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
@@ -101,13 +115,10 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
         verifier: &KeySetVerifier,
         token: &str,
     ) -> Result<Result<Claims, TokenError>, StoreError> {
-        let mut held = self.current().await?;
+        let mut held = self.keys(false).await?;
         let mut result = verifier.verify(token, &held.keys);
-        if matches!(result, Err(KeySetError::UnknownKey { .. }))
-            && !is_fresh(held.fetched_at, self.key_value.now(), MIN_REFETCH_MS)
-            && self.may_look()
-        {
-            held = self.load(MIN_REFETCH_MS).await.unwrap_or(held);
+        if matches!(result, Err(KeySetError::UnknownKey { .. })) {
+            held = self.keys(true).await.unwrap_or(held);
             result = verifier.verify(token, &held.keys);
         }
         Ok(result.map_err(|error| match error {
@@ -122,74 +133,37 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
         }))
     }
 
-    /// Returns whether a request looks for a key that the copy lacks: it waits for another one of the instance that does,
-    /// or the last one began a while ago. Clients can send any number of such tokens.
-    fn may_look(&self) -> bool {
-        let now = self.key_value.now();
-        let mut memory = self.memory.borrow_mut();
-        let may = memory.is_loading || !memory.looked_at.is_some_and(|at| is_fresh(at, now, PAUSE_MS));
-        if may {
-            memory.looked_at = Some(now);
-        }
-        may
-    }
-
-    /// The keys in memory, or those of the shared copy.
-    async fn current(&self) -> Result<Held, StoreError> {
-        let now = self.key_value.now();
-        let (held, is_loading) = {
-            let memory = self.memory.borrow();
-            (memory.keys.clone(), memory.is_loading)
-        };
-        match held {
-            Some(held) if is_fresh(held.read_at, now, MEMORY_MS) => Ok(held),
-            Some(held) if is_fresh(held.fetched_at, now, SHARED.max_age_ms) => {
-                if is_loading {
-                    Ok(held)
-                } else {
-                    Ok(self.load(i64::MAX).await.unwrap_or(held))
+    /// Returns [the keys in memory](Memory::get); else loads them, or waits for another request of the instance that does.
+    async fn keys(&self, lacks_key: bool) -> Result<Held, StoreError> {
+        let read = |memory: &mut Memory, is_loading| memory.get(lacks_key, is_loading, self.key_value.now());
+        loop {
+            let _guard = match self.memory.join(None, read).await {
+                Joined::Use(result) => return result,
+                Joined::Fetch(guard) => guard,
+            };
+            let loaded = self.load(if lacks_key { MIN_REFETCH_MS } else { i64::MAX }).await;
+            let now = self.key_value.now();
+            self.memory.with(|memory| {
+                memory.looked_at = lacks_key.then_some(now).or(memory.looked_at);
+                match loaded {
+                    Ok(held) => (memory.keys, memory.error) = (Some(held), None),
+                    Err(error) => memory.error = Some((error, now)),
                 }
-            }
-            _ => self.load(i64::MAX).await,
+            });
         }
     }
 
     /// Loads the shared copy if it is fresh and was fetched within `max_age_ms`, or another instance is fetching; else
-    /// fetches the keys. Concurrent requests of the instance share one load.
+    /// fetches the keys.
     async fn load(&self, max_age_ms: i64) -> Result<Held, StoreError> {
-        let began = self.key_value.now();
-        while self.memory.borrow().is_loading {
-            self.key_value.sleep(POLL_INTERVAL_MS).await;
-        }
         let now = self.key_value.now();
-        {
-            let mut memory = self.memory.borrow_mut();
-            if let Some((error, at)) = &memory.error
-                && is_fresh(*at, now, PAUSE_MS)
-            {
-                return Err(error.clone());
-            }
-            if let Some(held) = memory.keys.as_ref().filter(|held| held.read_at > began) {
-                return Ok(held.clone());
-            }
-            memory.is_loading = true;
-        }
-        let _loading = Loading(self.memory);
         let is_usable = |copy: &Copy| copy.url == self.url;
         // SharedValue refuses a copy of a clock that is ahead.
         let is_current = |copy: &Copy| now.0 - copy.fetched_at.0 <= max_age_ms;
-        let loaded = SHARED.get_current(self.redis, self.key_value, is_usable, is_current, || self.fetch());
-        let loaded = loaded.await.and_then(|copy| {
-            let keys = Rc::new(KeySet::parse(copy.text.as_bytes()).map_err(StoreError::Malformed)?);
-            let read_at = self.key_value.now();
-            Ok(Held { keys, fetched_at: copy.fetched_at.min(read_at), read_at })
-        });
-        let mut memory = self.memory.borrow_mut();
-        match &loaded {
-            Ok(held) => (memory.keys, memory.error) = (Some(held.clone()), None),
-            Err(error) => memory.error = Some((error.clone(), self.key_value.now())),
-        }
-        loaded
+        let copy = SHARED.get_current(self.redis, self.key_value, is_usable, is_current, || self.fetch()).await?;
+        let keys = Rc::new(KeySet::parse(copy.text.as_bytes()).map_err(StoreError::Malformed)?);
+        let read_at = self.key_value.now();
+        Ok(Held { keys, fetched_at: copy.fetched_at.min(read_at), read_at })
     }
 
     /// Fetches the keys from the provider. An answer without a usable key counts as none.
@@ -210,15 +184,6 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
         KeySet::parse(&response.body).map_err(unavailable)?;
         let text = String::from_utf8_lossy(&response.body).into_owned();
         Ok(Copy { url: self.url.to_owned(), fetched_at, text })
-    }
-}
-
-/// Ends a load, also one whose client has disconnected.
-struct Loading<'a>(&'a RefCell<Memory>);
-
-impl Drop for Loading<'_> {
-    fn drop(&mut self) {
-        self.0.borrow_mut().is_loading = false;
     }
 }
 

@@ -14,11 +14,13 @@ pub struct SpinKeyValue;
 
 impl KeyValue for SpinKeyValue {
     async fn read_copy(&self, key: &str) -> Option<Vec<u8>> {
-        get(key).await
+        Store::open_default().await.ok()?.get(key).await.ok()?
     }
 
     async fn write_copy(&self, key: &str, value: &[u8]) {
-        set(key, value).await;
+        if let Ok(store) = Store::open_default().await {
+            let _ = store.set(key, value).await;
+        }
     }
 
     fn now(&self) -> Millis {
@@ -31,17 +33,5 @@ impl KeyValue for SpinKeyValue {
 
     fn random_bits(&self) -> u128 {
         random::bits()
-    }
-}
-
-/// Returns the value of `key`; `None` if there is none or the store failed.
-pub async fn get(key: &str) -> Option<Vec<u8>> {
-    Store::open_default().await.ok()?.get(key).await.ok()?
-}
-
-/// Sets the value of `key`.
-pub async fn set(key: &str, value: &[u8]) {
-    if let Ok(store) = Store::open_default().await {
-        let _ = store.set(key, value).await;
     }
 }

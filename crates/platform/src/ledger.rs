@@ -1,4 +1,4 @@
-//! The ledger through Spin: SQLite if the variable `ledger` says so, else the PostgreSQL of which it is the URL.
+//! The ledger through Spin (G8): SQLite if the variable `ledger` says so, else the PostgreSQL of which it is the URL.
 //!
 //! Each instance migrates the schema before its first statement, and again if a table is missing.
 //!
@@ -13,6 +13,7 @@
 use std::{
     cell::{Cell, RefCell},
     future::Future,
+    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -23,12 +24,7 @@ use stores::{
     ports::{Dialect, SqlValue},
 };
 
-use crate::{
-    async_once::{self, AsyncOnce},
-    config,
-    shared_connection::Shared,
-    timeout::with_timeout,
-};
+use crate::{settings, shared_connection::Shared, single_flight::Once, timeout::with_timeout};
 
 /// Timeout for a statement, or for opening a connection, while a client waits for the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -51,9 +47,9 @@ enum Connection {
 }
 
 thread_local! {
-    static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
+    static CONNECTION: Rc<Once<Connection>> = Rc::default();
     static HELD: RefCell<Held> = const { RefCell::new(Held { ledgers: 0, connection: None }) };
-    static MIGRATED: RefCell<AsyncOnce<()>> = const { RefCell::new(AsyncOnce::Empty) };
+    static MIGRATED: Rc<Once<()>> = Rc::default();
 }
 
 /// The connection between two statements.
@@ -111,7 +107,7 @@ impl SpinLedger {
     /// Prepares the ledger with a timeout of 3 s per statement. The connection is opened by the first statement.
     pub async fn open() -> Self {
         // A URL that cannot be read must not become a file of this machine, which no backup has.
-        let is_sqlite = &*config::get("ledger").await == "sqlite";
+        let is_sqlite = settings::find(settings::LEDGER).await.is_ok_and(|ledger| &**ledger == "sqlite");
         let dialect = if is_sqlite { Dialect::Sqlite } else { Dialect::Postgres };
         Self { dialect, timeout: REQUEST_TIMEOUT, timed_out: Cell::new(false), _hold: Hold::new() }
     }
@@ -150,7 +146,7 @@ impl SpinLedger {
     /// fail because of that.
     async fn migrate_once(&self) -> Result<(), StoreError> {
         let migrate = async || Box::pin(schema::migrate(&WithoutMigration(self))).await;
-        async_once::get_or_init(&MIGRATED, migrate).await.map(|_| ())
+        MIGRATED.with(Rc::clone).get_or_init(migrate).await.map(|_| ())
     }
 
     async fn execute(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
@@ -214,7 +210,8 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
             Ok(Connection::Sqlite(connection))
         }
         Dialect::Postgres => loop {
-            match pg::Connection::open(config::get("ledger").await.to_string()).await {
+            let url = settings::find(settings::LEDGER).await.map_err(|fault| unavailable(fault.to_string()))?;
+            match pg::Connection::open(url.to_string()).await {
                 Ok(connection) => return Ok(Connection::Postgres(connection)),
                 // The caller limits the time.
                 Err(error) if errors::has_too_many_clients(&error.to_string()) => {

@@ -3,7 +3,7 @@
 //! The list is shared by all instances and read from the ledger once in `SHARED.fresh_ms`, however many ids clients
 //! try (F3).
 
-use std::{cell::RefCell, rc::Rc};
+use std::rc::Rc;
 
 use domain::ids::ActivityId;
 use sale::{
@@ -13,12 +13,7 @@ use sale::{
 use stores::shared_value::SharedValue;
 
 use crate::{
-    clock,
-    fetching_cache::{self, FetchingCache},
-    http::ApiError,
-    key_value::SpinKeyValue,
-    ledger::SpinLedger,
-    redis::SpinRedis,
+    clock, http::ApiError, key_value::SpinKeyValue, ledger::SpinLedger, redis::SpinRedis, single_flight::Cached,
 };
 
 const SHARED: SharedValue<'_> = SharedValue {
@@ -31,13 +26,13 @@ const SHARED: SharedValue<'_> = SharedValue {
 };
 
 thread_local! {
-    static PUBLISHED: FetchingCache<(), Rc<EndTimes>> = RefCell::default();
+    static PUBLISHED: Rc<Cached<Rc<EndTimes>>> = Rc::default();
 }
 
 /// Returns the error for an activity that has no gate in Redis: see [`missing_gate_problem`]; [`ApiError::Store`] if the
 /// list cannot be read.
 pub async fn missing_gate_error(activity: &ActivityId) -> ApiError {
-    match fetching_cache::get_or_fetch(&PUBLISHED, (), load).await {
+    match PUBLISHED.with(Rc::clone).get_or_fetch(load).await {
         Ok(published) => missing_gate_problem(&published, activity, clock::now()).into(),
         Err(error) => error,
     }

@@ -11,10 +11,7 @@
 //! ever. After a timeout, which callers also see as `RedisUnavailable`, the result of the command is *unknown* (D8): the
 //! connection is closed, the command is not repeated here, and the client gets `503` with `Retry-After`.
 
-use std::{
-    cell::{Cell, RefCell},
-    time::Duration,
-};
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 use domain::time::Millis;
 use spin_sdk::{
@@ -27,9 +24,9 @@ use stores::{
 };
 
 use crate::{
-    async_once::AsyncOnce,
-    config,
+    settings,
     shared_connection::{self, Shared},
+    single_flight::Once,
     timeout::with_timeout,
 };
 
@@ -43,7 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const IDLE_CHECK: Duration = Duration::from_millis(25);
 
 thread_local! {
-    static CONNECTION: RefCell<AsyncOnce<Connection>> = const { RefCell::new(AsyncOnce::Empty) };
+    static CONNECTION: Rc<Once<Connection>> = Rc::default();
     /// Whether a command used the connection since the last check.
     static USED: Cell<bool> = const { Cell::new(false) };
     /// Whether [`close_when_idle`] runs.
@@ -101,8 +98,9 @@ async fn connection() -> Result<Shared<Connection>, StoreError> {
         &CONNECTION,
         |_| true,
         async || {
-            let url = config::get("redis_url").await;
-            Connection::open(&*url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
+            let url = settings::find(settings::REDIS_URL).await;
+            let url = url.map_err(|fault| StoreError::RedisUnavailable(fault.to_string()))?;
+            Connection::open(&**url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
         },
     );
     // Waiting for a connection that another request is opening has the same timeout as opening one.

@@ -7,7 +7,7 @@ use domain::{
     http::{problem::Problem, request::Headers as _},
 };
 
-use crate::{config, http::Request};
+use crate::{http::Request, settings};
 
 /// Returns the client's address in the form of [`limit_key`].
 ///
@@ -19,9 +19,6 @@ pub async fn address(request: &Request) -> Result<String, Problem> {
 }
 
 /// Returns the client's whole address; `None` if it is not known.
-///
-/// # Errors
-/// Those of [`address`].
 pub async fn whole_address(request: &Request) -> Result<Option<IpAddr>, Problem> {
     let (peer, forwarded, hops) = read(request).await?;
     Ok(client(peer.as_deref(), forwarded.iter().map(Vec::as_slice), hops))
@@ -29,8 +26,7 @@ pub async fn whole_address(request: &Request) -> Result<Option<IpAddr>, Problem>
 
 /// Returns the peer, the lines of `x-forwarded-for` if any is trusted, and the number of trusted proxies.
 async fn read(request: &Request) -> Result<(Option<Vec<u8>>, Vec<Vec<u8>>, usize), Problem> {
-    let hops = config::get("trusted_hops").await;
-    let hops = hops.trim().parse().map_err(|_| config::misconfigured("trusted_hops", "is not a number"))?;
+    let hops = *settings::load(settings::TRUSTED_HOPS).await?;
     let forwarded = if hops == 0 { Vec::new() } else { request.headers.values("x-forwarded-for") };
     // The last header line counts: the engine adds its own after any line of the same name that the client sent, and so
     // does a proxy that appends one.

@@ -3,12 +3,12 @@
 //! An engine may limit an app's connections, and hands one to another instance only when this one closes it. An idle
 //! instance lives on for a second, so it must not keep a connection that it does not use.
 
-use std::{cell::RefCell, future::Future, ops::Deref, rc::Rc, thread::LocalKey};
+use std::{ops::Deref, rc::Rc, thread::LocalKey};
 
-use crate::async_once::{self, AsyncOnce};
+use crate::single_flight::Once;
 
 /// Where an instance keeps a connection.
-pub type Slot<T> = LocalKey<RefCell<AsyncOnce<T>>>;
+pub type Slot<T> = LocalKey<Rc<Once<T>>>;
 
 /// One use of a shared connection.
 pub struct Shared<T: 'static> {
@@ -24,29 +24,28 @@ impl<T> Shared<T> {
     ///
     /// # Errors
     /// Those of `open`, to the caller that ran it; a waiting caller then runs its own `open`.
-    pub async fn open<E, F: Future<Output = Result<T, E>>>(
+    pub async fn open<E>(
         slot: &'static Slot<T>,
         keep_unused: fn(&T) -> bool,
-        open: impl FnOnce() -> F,
+        open: impl AsyncFnOnce() -> Result<T, E>,
     ) -> Result<Self, E> {
-        Ok(Self { slot, connection: async_once::get_or_init(slot, open).await?, keep_unused })
+        Ok(Self { slot, connection: slot.with(Rc::clone).get_or_init(open).await?, keep_unused })
     }
 
-    /// Makes the next user open a new connection: this one failed.
+    /// Makes the next user open a new connection: this one failed. One that was opened since then stays.
     pub fn discard(&self) {
-        async_once::reset(self.slot, &self.connection);
+        let is_this = |current: &mut Rc<T>| Rc::ptr_eq(current, &self.connection);
+        self.slot.with(|slot| slot.with(|current| drop(current.take_if(is_this))));
     }
 }
 
 /// Closes the connection in `slot` if nothing uses it. Returns whether there is none now.
 pub fn close_unused<T>(slot: &'static Slot<T>) -> bool {
-    slot.with_borrow_mut(|slot| match slot {
-        AsyncOnce::Ready(connection) if Rc::strong_count(connection) == 1 => {
-            *slot = AsyncOnce::Empty;
-            true
-        }
-        AsyncOnce::Ready(_) | AsyncOnce::Initialising(_) => false,
-        AsyncOnce::Empty => true,
+    slot.with(|slot| {
+        slot.with(|current| {
+            drop(current.take_if(|connection| Rc::strong_count(connection) == 1));
+            current.is_none()
+        })
     })
 }
 
@@ -72,6 +71,7 @@ mod tests {
     use std::{
         cell::Cell,
         convert::Infallible,
+        future::Future,
         pin::pin,
         task::{Context, Poll, Waker},
     };
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        static SLOT: RefCell<AsyncOnce<u32>> = const { RefCell::new(AsyncOnce::Empty) };
+        static SLOT: Rc<Once<u32>> = Rc::default();
         static OPENED: Cell<u32> = const { Cell::new(0) };
     }
 

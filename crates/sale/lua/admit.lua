@@ -6,8 +6,7 @@
 -- ARGV  1 passed or failed, 2 ms until the key of the check expires, 3 ULID of the ticket that is asked for
 -- Reply admitted | human_check_failed (answered wrongly, or used by another request) | banned (since the precheck)
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = read_time()
 local used_for = redis.call('GET', KEYS[3])
 local is_repeated = used_for == ARGV[3]
 -- Guesses that are sent at once all pass the precheck: those after the ban are not judged, also a right one.

@@ -6,14 +6,14 @@
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats
 -- ARGV  1 JSON: prefix (of the keys), version, epoch (the ledger's), totals: for each SKU {sku, total}
--- Reply done | stale (the gate has this version or a later one, or a later epoch) | missing (no complete gate of this
+-- Reply done | stale (the gate has this version or a later one, or a later epoch) | no_gate (no complete gate of this
 --       epoch, or no stock: rebuild) | below, SKU (its total would be below what is held and sold; nothing was changed)
 
 local options = cjson.decode(ARGV[1])
 local prefix, version, ledger_epoch = options.prefix, options.version, options.epoch
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered')
 local epoch = tonumber(gate[1] or 0)
-if epoch == 0 or epoch < ledger_epoch or gate[3] then return { 'missing' } end
+if epoch == 0 or epoch < ledger_epoch or gate[3] then return { 'no_gate' } end
 if epoch > ledger_epoch or math.max(tonumber(gate[2] or 0), tonumber(gate[4] or 0)) >= version then
   return { 'stale' }
 end
@@ -24,7 +24,7 @@ for _, entry in ipairs(options.totals) do
   -- A SKU that the gate does not have yet has sold nothing.
   if before then
     local stock, left, expected_left = read_stock(prefix, sku)
-    if not stock then return { 'missing' } end
+    if not stock then return { 'no_gate' } end
     -- Another operator may have lowered the total further since the ledger was read.
     local reduction = math.max(0, before - entry.total)
     if expected_left < reduction then return { 'below', sku } end
@@ -32,9 +32,8 @@ for _, entry in ipairs(options.totals) do
   end
 end
 for _, entry in ipairs(plan) do
-  redis.call('HSET', KEYS[1], 'total:' .. entry.sku, string.format('%.0f', entry.total))
+  redis.call('HSET', KEYS[1], 'total:' .. entry.sku, to_text(entry.total))
   set_stock(entry.stock, entry.left)
 end
-local time = redis.call('TIME')
-redis.call('HSET', KEYS[1], 'lowered', version, 'changed_at', time[1] * 1000 + math.floor(time[2] / 1000))
+redis.call('HSET', KEYS[1], 'lowered', version, 'changed_at', to_text(read_time()))
 return { 'done' }

@@ -7,28 +7,26 @@
 -- ARGV  1 user, 2 address, 3 challenge or ticket, 4 ULID of the ticket ("" for a challenge), 5 how many tickets or pictures
 --       a user gets, as "count:ms" ("" for any number), 6 how many tickets are noted, 7 ms that they are noted for, then the
 --       instance's counts (`record_counts`)
--- Reply word, limits ("name;count;seconds;left;reset" joined by "|"), then
---       welcome: score; rate_limited: ms to wait; nothing for not_ready, banned
+-- Reply welcome, limits ("name;count;seconds;left;reset" joined by "|"), score | a code that refuses, limits, ms to wait
+--       (0 if waiting does not help)
 
 local call = redis.call
 local user, address, endpoint, ulid, allowance = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local prefix = string.sub(KEYS[1], 1, -5)
 local stats = prefix .. 'stats'
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local exact_now = time[1] * 1000 + time[2] / 1000
+local now, exact_now = read_time()
 
 local gate = call('HMGET', KEYS[1], 'state', 'limit_user', 'limit_ip', 'keep_until')
 local limit_user, limit_ip = gate[2] or '', gate[3] or ''
 record_counts(8, prefix, gate[1])
-if not gate[1] then return { 'not_ready', '' } end
+if not gate[1] then return { 'not_ready', '', 0 } end
 local user_ban, user_abuse = prefix .. 'ban:user:' .. user, prefix .. 'abuse:user:' .. user
 local address_ban, mark = prefix .. 'ban:ip:' .. address, suspect_key(prefix, address)
 -- Most visitors have none of these: one call shows it.
 local has_record = call('EXISTS', user_ban, address_ban, user_abuse, mark or address_ban) > 0
 if has_record and call('EXISTS', user_ban, address_ban) > 0 then
   call('HINCRBY', stats, 'refused:banned', 1)
-  return { 'banned', '' }
+  return { 'banned', '', 0 }
 end
 
 local rate = prefix .. 'rate:' .. endpoint
@@ -59,7 +57,7 @@ if allowance ~= '' and (ulid == '' or limit_user ~= '') then
 end
 if ulid ~= '' then
   local tickets = prefix .. 'tickets:' .. user
-  call('ZADD', tickets, string.format('%.0f', now), ulid)
+  call('ZADD', tickets, to_text(now), ulid)
   call('ZREMRANGEBYRANK', tickets, '0', -1 - ARGV[6])
   call('PEXPIRE', tickets, ARGV[7])
 end
@@ -71,6 +69,6 @@ if not has_record then return { 'welcome', limits, 0 } end
 -- since the record began (a record with a ban expires a day after the last abuse).
 local record = call('HMGET', user_abuse, 'count', 'since', 'bans')
 local recent = now - tonumber(record[2] or 0) <= 600000 and tonumber(record[1] or 0) or 0
--- The visitors of an address that is marked meet SUSPICION_THRESHOLD in hot/admission.rs.
+-- The visitors of an address that is marked meet SUSPICION_THRESHOLD in admission.rs.
 local is_marked = mark and call('EXISTS', mark) == 1
 return { 'welcome', limits, recent + 50 * tonumber(record[3] or 0) + (is_marked and 20 or 0) }

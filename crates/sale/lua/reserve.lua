@@ -7,20 +7,16 @@
 -- KEYS  1 gate
 -- ARGV  1 ULID, 2 user, 3 address, 4 SKU, 5 quantity, 6 start key, 7 "1" if the caller wants the gate, 8 until
 --       when this call may decide (ms), then the instance's counts (`record_counts`)
--- Reply a text, joined by tabs: word, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), gate
---         ("state|starts_at|ends_at|shed|start_key" or ""), then
---         queued | repeated: ahead, wait (ms), amount, currency, created_at (ms)
---         not_open: ms until the start; rate_limited, overloaded: ms to wait
---         nothing for: not_ready, ended, paused, start_key_invalid, banned, ticket_conflict, limit_reached, not_found,
---         sold_out
+-- Reply queued or repeated, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), ahead, wait (ms), amount,
+--       currency, created_at (ms) | a code that refuses, now, limits, ms to wait (0 if waiting does not help); then, if
+--       the caller wants the gate and there is one: state, starts_at, ends_at, start key, "1" while load is shed
 
 local call = redis.call
 local ulid, user, address, sku, quantity = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local prefix = string.sub(KEYS[1], 1, -5)
 local stats = prefix .. 'stats'
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local now_text = string.format('%.0f', now)
+local now, exact_now = read_time()
+local now_text = to_text(now)
 
 local gate = call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'per_user',
   'limit_user', 'limit_ip', 'limit_all', 'max_wait_ms', 'price:' .. sku, 'currency:' .. sku, 'epoch')
@@ -29,15 +25,13 @@ local epoch = gate[13]
 
 local limits = ''
 local function answer(word, ...)
-  local gate_text = ''
-  if ARGV[7] == '1' and state then
-    gate_text = table.concat({ state, starts_at, ends_at, shed or '0', start_key }, '|')
-  end
-  return table.concat({ word, now_text, limits, gate_text, ... }, '\t')
+  local reply = { word, now, limits, ... }
+  if ARGV[7] == '1' and state then append(reply, state, starts_at, ends_at, start_key, shed) end
+  return reply
 end
-local function refuse(word, ...)
+local function refuse(word, wait_ms)
   if state then call('HINCRBY', stats, 'refused:' .. word, '1') end
-  return { answer(word, ...) }
+  return answer(word, wait_ms or 0)
 end
 
 -- What needs no Redis costs no call of its own: an instance reports it with its next valid ticket.
@@ -54,7 +48,6 @@ if shed == '1' then return refuse('overloaded', 5000) end
 if ARGV[6] ~= start_key then return refuse('start_key_invalid') end
 if call('EXISTS', prefix .. 'ban:user:' .. user, prefix .. 'ban:ip:' .. address) > 0 then return refuse('banned') end
 
-local exact_now = time[1] * 1000 + time[2] / 1000
 if gate[7] or gate[8] then
   local policies = { { 'user', gate[7], prefix .. 'rate:user:' .. user }, { 'ip', gate[8], prefix .. 'rate:ip:' .. address } }
   local report, limit_name, retry_ms = limit(policies, exact_now)
@@ -75,7 +68,7 @@ local ordered_sku = call('HGET', order, 'sku')
 if ordered_sku then
   local existing = call('HMGET', order, 'quantity', 'ahead', 'wait_ms', 'amount', 'currency', 'created_at')
   if ordered_sku ~= sku or existing[1] ~= quantity then return refuse('ticket_conflict') end
-  return { answer('repeated', existing[2], existing[3], existing[4], existing[5], existing[6]) }
+  return answer('repeated', existing[2], existing[3], existing[4], existing[5], existing[6])
 end
 
 local price, currency = gate[11], gate[12]
@@ -105,11 +98,11 @@ if gate[9] then
 end
 
 -- Accepted. A script is atomic: everything below happens together or not at all.
-local amount = string.format('%.0f', price * units)
+local amount = to_text(price * units)
 if left >= 0 then call('DECRBY', stock, quantity) end
 call('HINCRBY', holders, user, quantity)
-local sequence, ahead_text, wait_text = string.format('%.0f', enqueued + 1), string.format('%.0f', ahead), string.format('%.0f', wait_ms)
-local held = string.format('%.0f', (counters[5] or 0) + units)
+local sequence, ahead_text, wait_text = to_text(enqueued + 1), to_text(ahead), to_text(wait_ms)
+local held = to_text((counters[5] or 0) + units)
 write_order(order, { status = 'queued', user = user, sku = sku, quantity = quantity, amount = amount,
   currency = currency, created_at = now_text, epoch = epoch, sequence = sequence, ahead = ahead_text, wait_ms = wait_text })
 call('XADD', prefix .. 'orders', '*', 'o',
@@ -120,7 +113,7 @@ local awake_ms = (counters[4] or 0) - now
 if awake_ms > 0 and awake_ms <= 2000 then
   call('HSET', stats, 'enqueued', sequence, held_field, held)
 else
-  call('HSET', stats, 'enqueued', sequence, held_field, held, 'awake_until', string.format('%.0f', now + 2000))
+  call('HSET', stats, 'enqueued', sequence, held_field, held, 'awake_until', to_text(now + 2000))
   call('PUBLISH', 'stampede:doorbell', string.sub(prefix, 2, -3))
 end
-return { answer('queued', ahead_text, wait_text, amount, currency, now_text) }
+return answer('queued', ahead, wait_ms, amount, currency, now)

@@ -9,19 +9,19 @@
 --       (the ledger's), mode, gate {field: value}, skus: for each {sku, total, price, currency}
 -- Mode  "replace" updates a gate of this version or an older one; "if_older" only an older one, so that only the first
 --       warm-up to this version applies; "rebuild" as "replace", also while the gate is marked `restoring`
--- Reply done | stale (a newer version or epoch is there; for "if_older", also this version) | missing (no complete gate
+-- Reply done | stale (a newer version or epoch is there; for "if_older", also this version) | no_gate (no complete gate
 --       of this epoch: rebuild)
 
 local options = cjson.decode(ARGV[1])
 local prefix, version, mode = options.prefix, options.version, options.mode
-local time = redis.call('TIME')
+local now = read_time()
 -- Even if the end is long past, keys are kept for the full retention from now: orders may wait in the stream, and units
 -- may be held.
-local keep_until = string.format('%.0f', math.max(options.ends_at, time[1] * 1000) + options.retention_ms)
+local keep_until = to_text(math.max(options.ends_at, now) + options.retention_ms)
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered')
 local epoch = tonumber(gate[1] or 0)
 local being_rebuilt = gate[3] and mode ~= 'rebuild'
-if epoch == 0 or epoch < options.epoch or being_rebuilt then return { 'missing' } end
+if epoch == 0 or epoch < options.epoch or being_rebuilt then return { 'no_gate' } end
 local gate_version = tonumber(gate[2] or 0)
 local superseded = gate_version > version or (gate_version == version and mode == 'if_older')
 if epoch > options.epoch or superseded then return { 'stale' } end
@@ -46,14 +46,14 @@ end
 
 for field, value in pairs(options.gate) do redis.call('HSET', KEYS[1], field, value) end
 redis.call('HSET', KEYS[1], 'version', version, 'keep_until', keep_until, 'skus', table.concat(skus, ' '),
-  'changed_at', time[1] * 1000 + math.floor(time[2] / 1000))
+  'changed_at', to_text(now))
 if not keeps_lowered then redis.call('HDEL', KEYS[1], 'lowered') end
 for _, entry in ipairs(plan) do
   redis.call('HSET', KEYS[1], 'total:' .. entry.sku, entry.total, 'price:' .. entry.sku, entry.price,
     'currency:' .. entry.sku, entry.currency)
   -- During a rebuild nothing is on sale: finish.lua sets the stock.
   if not gate[3] then
-    redis.call('SET', prefix .. 'stock:' .. entry.sku, string.format('%.0f', entry.left), 'PXAT', keep_until)
+    redis.call('SET', prefix .. 'stock:' .. entry.sku, to_text(entry.left), 'PXAT', keep_until)
     redis.call('PEXPIREAT', prefix .. 'holders:' .. entry.sku, keep_until)
   end
 end

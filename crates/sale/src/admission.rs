@@ -12,6 +12,7 @@ use domain::{
 use stores::{
     keys::Keys,
     ports::{Redis, RedisArg, StoreError},
+    reply::unexpected,
 };
 use ulid::Ulid;
 
@@ -100,11 +101,7 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint
     let rate_limits = limits::parse_rate_limits(&reply.text()?);
     let outcome = match word.as_str() {
         "welcome" => Ok(reply.int()?),
-        "rate_limited" => Err((Code::RateLimited, reply.int()?)),
-        word => match Code::parse(word) {
-            Some(code) => Err((code, 0)),
-            None => return Err(StoreError::Malformed(format!("precheck answered {word:?}"))),
-        },
+        word => Err((Code::parse(word).ok_or_else(|| unexpected(word))?, reply.int()?)),
     };
     Ok(Admission { rate_limits, outcome })
 }
@@ -151,10 +148,9 @@ pub async fn admit<R: Redis>(
     let ttl = record.map_or(REPEATED_WITHIN_MS, |record| (record.expires_at.0 - now.0).max(0) + 1_000);
     let args = vec![word.into(), ttl.to_string().into(), ticket.into()];
     let word = ADMIT.run(redis, script_keys, args).await?.text()?;
-    match Code::parse(&word) {
-        Some(code) => Ok(Err(code)),
-        None if word == "admitted" => Ok(Ok(())),
-        None => Err(StoreError::Malformed(format!("admit answered {word:?}"))),
+    match word.as_str() {
+        "admitted" => Ok(Ok(())),
+        word => Code::parse(word).map(Err).ok_or_else(|| unexpected(word)),
     }
 }
 

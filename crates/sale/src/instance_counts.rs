@@ -58,7 +58,7 @@ impl InstanceCounts {
     }
 
     /// Removes and returns counts of `activity`, for the arguments of a script (`record_counts` in
-    /// `lua/parts/limits.lua`): those of up to 8 client addresses, and those of all refusals, as
+    /// `crates/stores/lua/limits.lua`): those of up to 8 client addresses, and those of all refusals, as
     /// `refused:<code>` and `refused:sign_in:<reason>`.
     pub fn take(&mut self, activity: &ActivityId) -> Vec<(String, i64)> {
         let refusals = self.refusals.remove(activity).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Rate limits and counts of the scripts that start with `lua/parts/limits.lua`, and the limits in HTTP responses
+//! Rate limits and counts of the scripts that start with `crates/stores/lua/limits.lua`, and the limits in responses
 //! (B4, B6).
 
 use domain::{

@@ -1,7 +1,7 @@
 //! Reads the gate and the stock of an activity (`lua/read_gate.lua`).
 
 use domain::{
-    activity::{ActivityState, Phase},
+    activity::Phase,
     gate::{self, GateDocument},
     ids::{ActivityId, SkuId},
     time::Millis,
@@ -73,28 +73,22 @@ pub async fn read_gate<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Opt
     let mut reply = READ_GATE
         .run(redis, vec![keys.named("gate"), keys.named("visitors")], vec![keys.prefix().as_bytes().to_vec()])
         .await?;
-    let now = Millis(reply.int()?);
-    if reply.remaining() == 0 {
+    if !reply.is("found", "no_gate")? {
         return Ok(None);
     }
-    let malformed = |what: &str| StoreError::Malformed(format!("the {what} of the gate of {activity}"));
-    let state = ActivityState::parse(&reply.text()?).ok_or_else(|| malformed("state"))?;
-    let (starts_at, ends_at) = (Millis(reply.int()?), Millis(reply.int()?));
-    let start_key = reply.text()?;
-    let visitors = reply.int()?;
-    let shed = reply.text()? == "1";
-    let version = reply.int()?;
+    let now = Millis(reply.int()?);
+    let (gate, version, visitors) = (Gate::read(&mut reply)?, reply.int()?, reply.int()?);
     let mut skus = Vec::new();
     while reply.remaining() > 0 {
-        let sku = SkuId::parse(&reply.text()?).map_err(|_| malformed("SKU"))?;
-        let left = reply.text()?;
-        skus.push(SkuStock { sku, left: left.parse().ok(), total: reply.int()? });
+        skus.push(SkuStock { sku: reply.parse()?, left: reply.text()?.parse().ok(), total: reply.int()? });
     }
-    Ok(Some(GateSnapshot { now, gate: Gate { state, starts_at, ends_at, shed, start_key }, visitors, version, skus }))
+    Ok(Some(GateSnapshot { now, gate, visitors, version, skus }))
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::activity::ActivityState;
+
     use super::*;
 
     fn snapshot(state: ActivityState, shed: bool) -> GateSnapshot {

@@ -4,14 +4,13 @@ use domain::{
     activity::{ActivityState, Phase},
     http::problem::Code,
     ids::{OrderNo, SkuId, UserId},
-    money::Money,
     order::{Order, OrderStatus},
     time::Millis,
 };
 use stores::{
     keys::Keys,
     ports::{Redis, RedisArg, StoreError},
-    reply::Reply,
+    reply::{Reply, unexpected},
 };
 
 use crate::{
@@ -60,6 +59,17 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Reads the gate from a script's reply.
+    pub(crate) fn read(reply: &mut Reply) -> Result<Self, StoreError> {
+        Ok(Self {
+            state: reply.parse()?,
+            starts_at: Millis(reply.int()?),
+            ends_at: Millis(reply.int()?),
+            start_key: reply.text()?,
+            shed: reply.int()? == 1,
+        })
+    }
+
     /// The phase that visitors see at `now`.
     #[must_use]
     pub fn phase(&self, now: Millis) -> Phase {
@@ -118,66 +128,31 @@ pub async fn reserve<R: Redis>(
 }
 
 fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveReply, StoreError> {
-    let text = reply.text()?;
-    let mut fields = Fields(text.split('\t'));
-    let word = fields.text()?;
-    let now = Millis(fields.int()?);
-    let rate_limits = limits::parse_rate_limits(fields.text()?);
-    let gate = parse_gate(fields.text()?);
-    let outcome = match word {
-        "queued" | "repeated" => ReserveOutcome::Queued(Box::new(parse_order(&mut fields, request)?)),
-        "rate_limited" => ReserveOutcome::Refused(Code::RateLimited, fields.int()?),
-        "not_open" => ReserveOutcome::Refused(Code::NotOpen, fields.int()?),
-        "overloaded" => ReserveOutcome::Refused(Code::Overloaded, fields.int()?),
-        word => match Code::parse(word) {
-            Some(code) => ReserveOutcome::Refused(code, 0),
-            None => return Err(StoreError::Malformed(format!("reserve answered {word:?}"))),
-        },
+    let (word, now) = (reply.text()?, Millis(reply.int()?));
+    let rate_limits = limits::parse_rate_limits(&reply.text()?);
+    let outcome = match word.as_str() {
+        "queued" | "repeated" => ReserveOutcome::Queued(Box::new(parse_order(&mut reply, request)?)),
+        word => ReserveOutcome::Refused(Code::parse(word).ok_or_else(|| unexpected(word))?, reply.int()?),
     };
+    let gate = if reply.remaining() > 0 { Some(Gate::read(&mut reply)?) } else { None };
     Ok(ReserveReply { now, rate_limits, gate, is_repeat: word == "repeated", outcome })
 }
 
-fn parse_order(fields: &mut Fields, request: &ReserveRequest) -> Result<Order, StoreError> {
+fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {
     Ok(Order {
         order_no: request.order_no.clone(),
         user: request.user.clone(),
         status: OrderStatus::Queued,
         sku: request.sku.clone(),
         quantity: request.quantity,
-        ahead: fields.int()?,
-        estimated_wait_ms: fields.int()?,
-        money: Money { amount: fields.int()?, currency: fields.text()?.to_owned() },
-        created_at: Millis(fields.int()?),
+        ahead: reply.int()?,
+        estimated_wait_ms: reply.int()?,
+        money: reply.money()?,
+        created_at: Millis(reply.int()?),
         pay_by: None,
         paid_at: None,
         reason: None,
         checkout_url: None,
         declined_at: None,
-    })
-}
-
-/// The fields of the reply's text.
-struct Fields<'a>(std::str::Split<'a, char>);
-
-impl<'a> Fields<'a> {
-    fn text(&mut self) -> Result<&'a str, StoreError> {
-        self.0.next().ok_or_else(|| StoreError::Malformed("reserve's reply is shorter than agreed".to_owned()))
-    }
-
-    fn int(&mut self) -> Result<i64, StoreError> {
-        let text = self.text()?;
-        text.parse().map_err(|_| StoreError::Malformed(format!("{text:?} in reserve's reply is no number")))
-    }
-}
-
-fn parse_gate(text: &str) -> Option<Gate> {
-    let [state, starts_at, ends_at, shed, start_key]: [&str; 5] =
-        text.split('|').collect::<Vec<_>>().try_into().ok()?;
-    Some(Gate {
-        state: ActivityState::parse(state)?,
-        starts_at: Millis(starts_at.parse().ok()?),
-        ends_at: Millis(ends_at.parse().ok()?),
-        shed: shed == "1",
-        start_key: start_key.to_owned(),
     })
 }

@@ -10,10 +10,12 @@ use domain::{
     gate,
     ids::{ActivityId, SkuId},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use stores::{
     keys::{ACTIVITIES, Keys, WRITER_GROUP},
     ports::{Redis, StoreError},
+    reply::unexpected,
 };
 
 use crate::{
@@ -26,7 +28,8 @@ use crate::{
 pub const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// Result of a warm-up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WarmUpOutcome {
     /// Redis matches the ledger.
     Done,
@@ -61,62 +64,7 @@ enum Mode {
     Rebuild,
 }
 
-/// Options of `lua/warm_up.lua`.
-#[derive(Serialize)]
-struct WarmUpOptions<'a> {
-    prefix: &'a str,
-    version: i64,
-    group: &'a str,
-    ends_at: i64,
-    retention_ms: i64,
-    epoch: i64,
-    mode: Mode,
-    gate: GateFields<'a>,
-    skus: Vec<SkuTerms<'a>>,
-}
-
-/// Fields that the gate gets under these names.
-#[derive(Serialize)]
-struct GateFields<'a> {
-    state: &'a str,
-    starts_at: i64,
-    ends_at: i64,
-    start_key: &'a str,
-    max_wait_ms: i64,
-    per_user: i64,
-    pay_timeout_ms: i64,
-    limit_user: String,
-    limit_ip: String,
-    limit_all: String,
-}
-
-#[derive(Serialize)]
-struct SkuTerms<'a> {
-    sku: &'a SkuId,
-    total: i64,
-    price: i64,
-    currency: &'a str,
-}
-
-/// Options of `lua/lower_totals.lua`.
-#[derive(Serialize)]
-struct LowerOptions<'a> {
-    prefix: &'a str,
-    version: i64,
-    epoch: i64,
-    totals: Vec<LoweredTotal<'a>>,
-}
-
-#[derive(Serialize)]
-struct LoweredTotal<'a> {
-    sku: &'a SkuId,
-    total: i64,
-}
-
 /// Updates the gate of an activity to its row in the ledger.
-///
-/// # Errors
-/// See the [module documentation](self).
 pub async fn warm_up<R: Redis>(
     redis: &R,
     activity: &Activity,
@@ -127,9 +75,6 @@ pub async fn warm_up<R: Redis>(
 
 /// Updates a gate only if it has an older version. The sweeper calls it, and may have read the row in the middle of an
 /// operator's change: it leaves a gate of the same version to the request that makes the change.
-///
-/// # Errors
-/// See the [module documentation](self).
 pub async fn warm_up_if_older<R: Redis>(
     redis: &R,
     activity: &Activity,
@@ -148,19 +93,16 @@ pub async fn lower_totals<R: Redis>(
     totals: &[(SkuId, i64)],
 ) -> Result<LowerOutcome, StoreError> {
     let keys = Keys::of(activity);
-    let totals = totals.iter().map(|(sku, total)| LoweredTotal { sku, total: *total }).collect();
-    let options = LowerOptions { prefix: keys.prefix(), version, epoch, totals };
+    let totals: Vec<_> = totals.iter().map(|(sku, total)| json!({ "sku": sku, "total": total })).collect();
+    let options = json!({ "prefix": keys.prefix(), "version": version, "epoch": epoch, "totals": totals });
     let script_keys = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
     let mut reply = LOWER_TOTALS.run_with(redis, script_keys, &options).await?;
     Ok(match reply.text()?.as_str() {
         "done" => LowerOutcome::Done,
         "stale" => LowerOutcome::Stale,
-        "missing" => LowerOutcome::NoGate,
-        _ => {
-            let sku = reply.text()?;
-            let sku = SkuId::parse(&sku).map_err(|_| StoreError::Malformed(format!("lower_totals: {sku:?}")))?;
-            LowerOutcome::BelowHeldAndSold(sku)
-        }
+        "no_gate" => LowerOutcome::NoGate,
+        "below" => LowerOutcome::BelowHeldAndSold(reply.parse()?),
+        word => return Err(unexpected(word)),
     })
 }
 
@@ -184,44 +126,36 @@ async fn run_warm_up<R: Redis>(
     let start_key = gate::start_key(ticket_secret, &activity.id, &activity.nonce)
         .ok_or_else(|| StoreError::Malformed("there is no ticket secret to make a start key from".to_owned()))?;
     let [limit_user, limit_ip, limit_all] = [spec.limits.user(), spec.limits.ip(), spec.limits.all()].map(limit_text);
-    let gate = GateFields {
-        state: activity.state.as_str(),
-        starts_at: spec.starts_at.0,
-        ends_at: spec.ends_at.0,
-        start_key: &start_key,
-        max_wait_ms: spec.max_wait_seconds * 1000,
-        per_user: spec.per_user,
-        pay_timeout_ms: spec.pay_timeout_seconds * 1000,
-        limit_user,
-        limit_ip,
-        limit_all,
-    };
-    let skus = spec.skus.iter().map(|Sku { sku, total, price, currency, .. }| SkuTerms {
-        sku,
-        total: *total,
-        price: *price,
-        currency,
+    let gate = json!({
+        "state": activity.state,
+        "starts_at": spec.starts_at.0,
+        "ends_at": spec.ends_at.0,
+        "start_key": start_key,
+        "max_wait_ms": spec.max_wait_seconds * 1000,
+        "per_user": spec.per_user,
+        "pay_timeout_ms": spec.pay_timeout_seconds * 1000,
+        "limit_user": limit_user,
+        "limit_ip": limit_ip,
+        "limit_all": limit_all,
     });
-    let options = WarmUpOptions {
-        prefix: keys.prefix(),
-        version: activity.version,
-        group: WRITER_GROUP,
-        ends_at: spec.ends_at.0,
-        retention_ms: RETENTION_AFTER_END_MS,
-        epoch: activity.epoch,
-        mode,
-        gate,
-        skus: skus.collect(),
-    };
+    let terms = |sku: &Sku| json!({ "sku": sku.sku, "total": sku.total, "price": sku.price, "currency": sku.currency });
+    let options = json!({
+        "prefix": keys.prefix(),
+        "version": activity.version,
+        "group": WRITER_GROUP,
+        "ends_at": spec.ends_at.0,
+        "retention_ms": RETENTION_AFTER_END_MS,
+        "epoch": activity.epoch,
+        "mode": mode,
+        "gate": gate,
+        "skus": spec.skus.iter().map(terms).collect::<Vec<_>>(),
+    });
     let script_keys = ["gate", "orders", "stats", "index"].map(|name| keys.named(name)).into();
-    let mut reply = WARM_UP.run_with(redis, script_keys, &options).await?;
-    match reply.text()?.as_str() {
-        "done" => {}
-        "stale" => return Ok(WarmUpOutcome::Stale),
-        _ => return Ok(WarmUpOutcome::NoGate),
+    let outcome = WARM_UP.run_with(redis, script_keys, &options).await?.parse()?;
+    if outcome == WarmUpOutcome::Done {
+        redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
     }
-    redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
-    Ok(WarmUpOutcome::Done)
+    Ok(outcome)
 }
 
 /// A rate limit as the script reads it: `count:milliseconds`, empty for none.

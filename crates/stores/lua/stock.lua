@@ -13,4 +13,4 @@ local function read_stock(prefix, sku)
   return stock, left, total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0)
 end
 
-local function set_stock(stock, left) redis.call('SET', stock, string.format('%.0f', left), 'KEEPTTL') end
+local function set_stock(stock, left) redis.call('SET', stock, to_text(left), 'KEEPTTL') end

@@ -25,7 +25,7 @@ pub async fn release<R: Redis>(redis: &R, key: &str, owner: &str) -> Result<(), 
 /// Runs the script, to which a `ttl_ms` of 0 means a release.
 async fn run<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
     let args = vec![owner.into(), ttl_ms.to_string().into()];
-    Ok(LEASE.run(redis, vec![key.to_owned()], args).await?.text()? == "held")
+    LEASE.run(redis, vec![key.to_owned()], args).await?.is("held", "other")
 }
 
 /// Acquires, extends or releases a lease.

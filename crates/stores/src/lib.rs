@@ -15,6 +15,7 @@ pub mod recent;
 pub mod reply;
 pub mod script;
 pub mod shared_value;
+pub mod single_flight;
 pub mod ttl;
 
 pub use ports::{Redis, Sql, StoreError};

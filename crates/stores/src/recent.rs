@@ -5,7 +5,7 @@ use std::{collections::HashMap, hash::Hash};
 
 use domain::time::Millis;
 
-use crate::ttl::{MAX_AGE_MS, is_fresh};
+use crate::ttl::is_usable;
 
 /// Maximum number of entries. When it is reached, the next one discards all of them.
 const MAX_ENTRIES: usize = 1_024;
@@ -32,7 +32,7 @@ impl<K: Eq + Hash> Recent<K> {
     /// Whether the answer was true of `key` less than a second before `now`.
     #[must_use]
     pub fn contains(&self, key: &K, now: Millis) -> bool {
-        self.0.get(key).is_some_and(|at| is_fresh(*at, now, MAX_AGE_MS))
+        self.0.get(key).is_some_and(|at| is_usable(*at, now, false))
     }
 
     /// Whether nothing is remembered, so that the key need not be computed.

@@ -1,9 +1,9 @@
-//! Reads the flat replies of the Lua scripts element by element.
+//! Reads flat replies element by element. The first element of a Lua script's reply is a word that says what happened.
 //!
 //! Every read fails with [`StoreError::Malformed`] if the reply has ended or the element has another type.
 
 use domain::{money::Money, time::Millis};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IntoDeserializer, value};
 
 use crate::ports::{RedisValue, StoreError};
 
@@ -63,12 +63,33 @@ impl Reply {
         text.parse().map_err(|_| StoreError::Malformed(format!("{text:?} in a reply is no number")))
     }
 
-    /// Reads the next element as JSON.
+    /// Reads the next element as the name of an enum's variant, or as an id.
     ///
     /// # Errors
-    /// `Malformed` if the reply has ended or the element is not the JSON of a `T`.
-    pub fn json<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
-        serde_json::from_slice(&self.bytes()?).map_err(|error| StoreError::Malformed(format!("a reply: {error}")))
+    /// `Malformed` if the reply has ended or the element is not the text of a `T`.
+    pub fn parse<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
+        let text = self.text()?;
+        T::deserialize(text.as_str().into_deserializer()).map_err(|_: value::Error| unexpected(&text))
+    }
+
+    /// Reads the word of a script that has no other, and returns the rest.
+    ///
+    /// # Errors
+    /// `Malformed` if the reply is empty or begins with another word.
+    pub fn after(mut self, word: &str) -> Result<Self, StoreError> {
+        self.is(word, word).map(|_| self)
+    }
+
+    /// Reads a word that is `word` or `other`; returns whether it is `word`.
+    ///
+    /// # Errors
+    /// `Malformed` if the reply has ended or the element is neither.
+    pub fn is(&mut self, word: &str, other: &str) -> Result<bool, StoreError> {
+        match self.text()? {
+            text if text == word => Ok(true),
+            text if text == other => Ok(false),
+            text => Err(unexpected(&text)),
+        }
     }
 
     /// Reads the next two elements as an amount in minor units and its currency.
@@ -78,6 +99,11 @@ impl Reply {
     pub fn money(&mut self) -> Result<Money, StoreError> {
         Ok(Money { amount: self.int()?, currency: self.text()? })
     }
+}
+
+/// The error for a text that the reader of a reply does not know.
+pub fn unexpected(text: &str) -> StoreError {
+    StoreError::Malformed(format!("{text:?} in a reply is unexpected"))
 }
 
 /// A timestamp; `None` for 0.

@@ -10,6 +10,9 @@ use crate::{
     reply::Reply,
 };
 
+/// Functions that every script starts with.
+const COMMON: &str = include_str!("../lua/common.lua");
+
 /// A Lua script.
 pub struct Script {
     /// Name of its file, for logs and tests.
@@ -19,7 +22,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// The script of the file `name`, whose text is `parts` one after the other.
+    /// The script of the file `name`, whose text is `parts` one after the other, after the common functions.
     #[must_use]
     pub const fn new(name: &'static str, parts: &'static [&'static str]) -> Self {
         Self { name, parts, sha: OnceLock::new() }
@@ -32,7 +35,7 @@ impl Script {
     }
 
     fn source(&self) -> String {
-        self.parts.concat()
+        [&[COMMON], self.parts].concat().concat()
     }
 
     fn sha(&self) -> &str {
@@ -40,9 +43,6 @@ impl Script {
     }
 
     /// Runs the script with its options as JSON, the only argument.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
     pub async fn run_with<R: Redis>(
         &self,
         redis: &R,
@@ -63,14 +63,13 @@ impl Script {
         params.push(keys.len().to_string().into_bytes());
         params.extend(keys.into_iter().map(String::into_bytes));
         params.extend(args);
-        let retry_params = params.clone();
-        match redis.command("EVALSHA", params).await {
+        let reply = match redis.command("EVALSHA", params.clone()).await {
             Err(StoreError::ScriptNotLoaded) => {
-                let mut params = retry_params;
                 params[0] = self.source().into_bytes();
-                redis.command("EVAL", params).await.map(Reply::new)
+                redis.command("EVAL", params).await
             }
-            other => other.map(Reply::new),
-        }
+            other => other,
+        };
+        reply.map(Reply::new)
     }
 }

@@ -92,9 +92,6 @@ impl SharedValue<'_> {
     }
 
     /// Like [`SharedValue::get`], but a copy that is not current is not fresh.
-    ///
-    /// # Errors
-    /// As [`SharedValue::get`].
     pub async fn get_current<R: Redis, K: KeyValue, T, F>(
         &self,
         redis: &R,

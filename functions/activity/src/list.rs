@@ -1,15 +1,15 @@
 //! Lists the published activities.
 
-use std::{cell::RefCell, rc::Rc};
+use std::rc::Rc;
 
 use platform::{
     clock,
-    fetching_cache::{self, FetchingCache},
     http::{ApiError, Response},
     key_value::SpinKeyValue,
     ledger::SpinLedger,
     readable_activities,
     redis::SpinRedis,
+    single_flight::Cached,
 };
 use sale::{
     ledger::activities::{self, ListedActivity},
@@ -28,13 +28,13 @@ const SHARED: SharedValue<'_> = SharedValue {
 };
 
 thread_local! {
-    static ACTIVITIES: FetchingCache<(), Rc<Vec<ListedActivity>>> = RefCell::default();
+    static ACTIVITIES: Rc<Cached<Rc<Vec<ListedActivity>>>> = Rc::default();
 }
 
 /// Handles `GET /api/activities`: up to 200 activities, the latest start first: the 150 that end next, and the 50 that
 /// ended last.
 pub async fn get() -> Result<Response, ApiError> {
-    let published = fetching_cache::get_or_fetch(&ACTIVITIES, (), load).await?;
+    let published = ACTIVITIES.with(Rc::clone).get_or_fetch(load).await?;
     let list = visitors::list(&published, clock::now());
     Ok(Response::json(200, &list))
 }

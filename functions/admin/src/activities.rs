@@ -16,30 +16,33 @@ use operations::{
         activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
         documents::RebuildingActivity,
     },
+    ledger::operator_changes::RecordedActivity,
     upkeep::budget::Budget,
 };
 use orders::ledger::events;
 use platform::{
-    clock, config,
+    clock,
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     random, readable_activities,
     redis::SpinRedis,
+    settings,
 };
-use sale::ledger::activities;
+use sale::ledger::activities::{self, Activity};
 
-use crate::readiness;
+use crate::{call::Outcome, readiness};
 
 /// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first: the 150 that end next, and
 /// the 50 that ended last; `304` to a page that has them.
-pub async fn list(request: &Request) -> Result<Response, ApiError> {
+pub async fn list(request: &Request) -> Result<Outcome, ApiError> {
     let found = activities::list(&SpinLedger::open().await, clock::now()).await?;
     let found = readable_activities::of(found);
-    Ok(Response::json(200, &found).unless_unchanged(request).header("cache-control", "no-store"))
+    let response = Response::json(200, &found).unless_unchanged(request).header("cache-control", "no-store");
+    Ok(read(response, &found))
 }
 
 /// Handles `GET …/activities/:activity`; `304` to a page that has this version, which `If-Match` of a change may name.
-pub async fn get(request: &Request, id: &ActivityId) -> Result<Response, ApiError> {
+pub async fn get(request: &Request, id: &ActivityId) -> Result<Outcome, ApiError> {
     let found = activities::load(&SpinLedger::open().await, id).await?;
     let found = found.ok_or_else(|| not_found("There is no such sale."))?;
     let etag = format!("\"{}\"", found.version);
@@ -47,32 +50,38 @@ pub async fn get(request: &Request, id: &ActivityId) -> Result<Response, ApiErro
         true => Response::empty(304),
         false => Response::json(200, &found),
     };
-    Ok(response.header("etag", etag))
+    Ok(read(response.header("etag", etag), &[found]))
+}
+
+/// A response with activities tells of buyers if it lists users who may take part.
+fn read(response: Response, activities: &[Activity]) -> Outcome {
+    let lists_users = activities.iter().any(|activity| !activity.spec.eligibility.allow.is_empty());
+    if lists_users && response.status == 200 { Outcome::ReadBuyers(response) } else { Outcome::Read(response) }
 }
 
 /// Handles `PUT …/activities/:activity`: creates or replaces a draft, or changes a published activity. A change that
 /// would break existing orders, such as a lower `per_user` or a removed SKU, is a `state_conflict`. Changing a price or a
 /// currency on sale, or having a longer time for refunds, is `forbidden` unless `may_change_money`.
-pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<Response, ApiError> {
+pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<Outcome, ApiError> {
     let id = ActivityId::parse(id)
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
     let spec: ActivitySpec = body::parse(&request.body)?;
     let mut errors = spec.validate();
-    if spec.human_check == HumanCheck::Hosted && config::get("siteverify_url").await.is_empty() {
+    if spec.human_check == HumanCheck::Hosted && !*settings::load(settings::HAS_HOSTED_CHECKS).await? {
         errors.push(FieldError::new("/human_check", "needs the variables siteverify_…, which are empty"));
     }
     errors.extend(prices_that_the_provider_refuses(&spec).await);
     if !errors.is_empty() {
         return Err(Problem::invalid(errors).into());
     }
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
     let context = OperatorContext { may_change_money, ..operator_context(&ledger, &secret).await? };
-    into_response(context.put(&id, spec, expected_version(request)?).await?)
+    into_outcome(context.put(&id, spec, expected_version(request)?).await?, &secret)
 }
 
 async fn prices_that_the_provider_refuses(spec: &ActivitySpec) -> Vec<FieldError> {
-    if config::get("payment_provider").await.as_ref() != PaymentProvider::Stripe.as_str() {
+    if !settings::find(settings::PAYMENT_PROVIDER).await.is_ok_and(|provider| *provider == PaymentProvider::Stripe) {
         return Vec::new();
     }
     let error = |(index, sku): (usize, &Sku)| {
@@ -92,8 +101,8 @@ fn expected_version(request: &Request) -> Result<Option<i64>, Problem> {
 }
 
 /// Handles `POST …/publish`, `/pause` and `/close`.
-pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response, ApiError> {
-    let secret = config::secret("ticket_secret").await?;
+pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Outcome, ApiError> {
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open_for_batch().await;
     if state == ActivityState::Published {
         prepare_opening(&ledger).await?;
@@ -105,59 +114,55 @@ pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Response
             }
         }
     }
-    into_response(operator_context(&ledger, &secret).await?.set_state(id, state).await?)
+    into_outcome(operator_context(&ledger, &secret).await?.set_state(id, state).await?, &secret)
 }
 
 /// Handles `POST …/resume`.
-pub async fn resume(id: &ActivityId) -> Result<Response, ApiError> {
-    let secret = config::secret("ticket_secret").await?;
+pub async fn resume(id: &ActivityId) -> Result<Outcome, ApiError> {
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open_for_batch().await;
     prepare_opening(&ledger).await?;
-    into_response(operator_context(&ledger, &secret).await?.resume(id).await?)
+    into_outcome(operator_context(&ledger, &secret).await?.resume(id).await?, &secret)
 }
 
 /// Refuses while a secret is missing or weak, so that no activity opens in which buyers cannot pay; and turns the outbox
 /// on if the shop has an `events_url`, else off (E7).
 async fn prepare_opening(ledger: &SpinLedger) -> Result<(), ApiError> {
-    if let Some(fault) = readiness::variables_fault().await {
+    if let Some(fault) = readiness::variables_fault().await? {
         return Err(Problem::new(Code::NotReady, format!("Not ready for a sale: {fault}.")).retry_after(2).into());
     }
-    Ok(events::set_enabled(ledger, !config::get("events_url").await.is_empty()).await?)
+    Ok(events::set_enabled(ledger, !settings::load(settings::EVENTS_URL).await?.is_empty()).await?)
 }
 
 /// Handles `DELETE …/activities/:activity`: deletes a draft.
-pub async fn delete(id: &ActivityId) -> Result<Response, ApiError> {
+pub async fn delete(id: &ActivityId) -> Result<Outcome, ApiError> {
     match delete_draft(&SpinLedger::open().await, id).await? {
-        DeleteOutcome::Deleted => Ok(Response::empty(204)),
+        DeleteOutcome::Deleted => Ok(Outcome::deleted()),
         DeleteOutcome::NotFound => Err(not_found("There is no such sale.")),
         DeleteOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
     }
 }
 
 /// Handles `POST …/rotate-start-key`.
-pub async fn rotate_start_key(id: &ActivityId) -> Result<Response, ApiError> {
-    let secret = config::secret("ticket_secret").await?;
+pub async fn rotate_start_key(id: &ActivityId) -> Result<Outcome, ApiError> {
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
-    into_response(operator_context(&ledger, &secret).await?.rotate_start_key(id).await?)
+    into_outcome(operator_context(&ledger, &secret).await?.rotate_start_key(id).await?, &secret)
 }
 
 /// Handles `POST …/skus/:sku/restock`. With `from`, the total that the operator saw, a repeated request adds the units
 /// once.
-pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<Response, ApiError> {
+pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<Outcome, ApiError> {
     let Restock { by, from } = body::parse(&request.body)?;
     if by == 0 || by.abs() > 1_000_000_000 {
         return Err(Problem::invalid(vec![FieldError::new("/by", "must be -10^9 to 10^9, and not 0")]).into());
     }
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
     let outcome = operator_context(&ledger, &secret).await?.restock(id, sku, by, from).await?;
-    match outcome {
-        OperationOutcome::Done(activity) => {
-            let sku = activity.spec.skus.iter().find(|known| known.sku == *sku);
-            Ok(Response::json(200, &sku))
-        }
-        other => into_response(other),
-    }
+    let OperationOutcome::Done(activity) = outcome else { return into_outcome(outcome, &secret) };
+    let sku = activity.spec.skus.iter().find(|known| known.sku == *sku);
+    Ok(Outcome::recorded(&RecordedActivity::new(&activity, &secret), Response::json(200, &sku)))
 }
 
 async fn operator_context<'a>(
@@ -178,11 +183,14 @@ async fn operator_context<'a>(
     })
 }
 
-fn into_response(outcome: OperationOutcome) -> Result<Response, ApiError> {
+fn into_outcome(outcome: OperationOutcome, secret: &str) -> Result<Outcome, ApiError> {
     match outcome {
-        OperationOutcome::Done(activity) => Ok(Response::json(200, &*activity)),
+        OperationOutcome::Done(activity) => {
+            Ok(Outcome::recorded(&RecordedActivity::new(&activity, secret), Response::json(200, &*activity)))
+        }
         OperationOutcome::Rebuilding(activity, progress) => {
-            Ok(Response::json(202, &RebuildingActivity { activity: &activity, rebuild: progress.into() }))
+            let document = RebuildingActivity { activity: &activity, rebuild: progress.into() };
+            Ok(Outcome::recorded(&RecordedActivity::new(&activity, secret), Response::json(202, &document)))
         }
         OperationOutcome::NotFound => Err(not_found("There is no such sale or SKU.")),
         OperationOutcome::MayNotChangeMoney => {

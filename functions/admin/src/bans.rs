@@ -11,23 +11,24 @@ use domain::{
 };
 use operations::commands::bans::{self, BanSubject};
 use platform::{
-    http::{ApiError, Request, Response, percent_decode, query_decode},
+    http::{ApiError, Request, Response, query_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
+use serde_json::json;
 
-use crate::paging;
+use crate::{call::Outcome, paging};
 
-/// Parses a path's user.
-pub fn parse_user(user: &str) -> Result<BanSubject, ApiError> {
-    user_id(user).map(BanSubject::User)
+/// Parses the user that a call is about.
+pub fn parse_user(user: &str) -> Result<UserId, Problem> {
+    let detail = |error| format!("The path names no user: {error}.");
+    UserId::parse(user).map_err(|error| Problem::new(Code::InvalidRequest, detail(error)))
 }
 
-/// Parses a path's client address.
-pub fn parse_address(ip: &str) -> Result<BanSubject, ApiError> {
-    client_address::normalize(&percent_decode(ip)).map(BanSubject::Ip).ok_or_else(|| {
-        invalid_path("The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.")
-    })
+/// Parses the client address that a call is about.
+pub fn parse_address(ip: &str) -> Result<BanSubject, Problem> {
+    let detail = "The path names no address: one is IPv4, IPv6, or an IPv6 network that ends in /64.";
+    client_address::normalize(ip).map(BanSubject::Ip).ok_or_else(|| Problem::new(Code::InvalidRequest, detail))
 }
 
 /// Maximum and default number of bans in a page.
@@ -49,8 +50,9 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(200, &bans::list(&SpinLedger::open().await, after, limit, now).await?))
 }
 
-/// Handles `PUT …/bans/…`: bans for `seconds`.
-pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Response, ApiError> {
+/// Handles `PUT …/bans/…`: bans for `seconds`. The reason may say anything about a person: the record of changes, which
+/// is kept for ever, is without it.
+pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Outcome, ApiError> {
     let Ban { seconds, reason } = body::parse(&request.body)?;
     if !(1..=315_360_000).contains(&seconds) {
         return Err(Problem::invalid(vec![FieldError::new("/seconds", "must be 1 to 315,360,000")]).into());
@@ -61,33 +63,24 @@ pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Response, Ap
     }
     let until = SpinRedis.now().await?.plus(seconds * 1000);
     bans::ban(&SpinRedis, &SpinLedger::open().await, subject, until, &reason).await?;
-    Ok(Response::json(200, &Banned { until, reason }))
+    Ok(Outcome::recorded(&json!({ "until": until }), Response::json(200, &Banned { until, reason })))
 }
 
 /// Handles `DELETE …/bans/…`.
-pub async fn lift(subject: &BanSubject) -> Result<Response, ApiError> {
+pub async fn lift(subject: &BanSubject) -> Result<Outcome, ApiError> {
     bans::lift(&SpinRedis, &SpinLedger::open().await, subject).await?;
-    Ok(Response::empty(204))
+    Ok(Outcome::deleted())
 }
 
 /// Handles `GET …/strikes/:user`.
-pub async fn strikes(user: &str) -> Result<Response, ApiError> {
-    let user = user_id(user)?;
+pub async fn strikes(user: UserId) -> Result<Response, ApiError> {
     let (count, last_at) = bans::load_strikes(&SpinLedger::open().await, &user).await?;
     let last_at = (count > 0).then_some(last_at);
     Ok(Response::json(200, &Strikes { user, count, last_at, limit: bans::STRIKE_LIMIT }))
 }
 
 /// Handles `DELETE …/strikes/:user`.
-pub async fn clear_strikes(user: &str) -> Result<Response, ApiError> {
-    bans::clear_strikes(&SpinLedger::open().await, &user_id(user)?).await?;
-    Ok(Response::empty(204))
-}
-
-fn user_id(text: &str) -> Result<UserId, ApiError> {
-    UserId::parse(&percent_decode(text)).map_err(|error| invalid_path(&format!("The path names no user: {error}.")))
-}
-
-fn invalid_path(detail: &str) -> ApiError {
-    Problem::new(Code::InvalidRequest, detail).into()
+pub async fn clear_strikes(user: &UserId) -> Result<Outcome, ApiError> {
+    bans::clear_strikes(&SpinLedger::open().await, user).await?;
+    Ok(Outcome::deleted())
 }

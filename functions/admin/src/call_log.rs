@@ -6,95 +6,64 @@
 use domain::{
     http::routes::{Admin, Endpoint as _},
     log_limit::LogLimit,
-    operators::Operator,
-    signer::Signer,
     time::Millis,
 };
+use operations::ledger::operator_changes::keyed_hash;
 use platform::{
-    config,
-    http::{ApiError, Request, Response, query_decode},
-    log,
+    http::{ApiError, query_decode},
+    log, settings,
 };
 
-/// A call of an operator.
-pub struct Call<'a> {
-    /// The request.
-    pub request: &'a Request,
-    /// Who calls.
-    pub operator: &'a Operator,
-    /// The route.
-    pub endpoint: Admin,
-    /// What [`crate::subjects::name`] returns.
-    pub subject: &'a str,
-}
+use crate::call::{Call, Outcome};
 
 /// Logs a call that changed something, that showed data about buyers, or that was refused.
-pub async fn record(call: &Call<'_>, result: &Result<Response, ApiError>) {
-    let Call { request, operator, endpoint, subject } = call;
+pub async fn record(call: &Call<'_>, result: &Result<Outcome, ApiError>) {
     let (event, status, code) = match result {
-        Ok(response) if !request.method.is_safe() => ("operator call", i64::from(response.status), ""),
-        Ok(response) if shows_buyers(*endpoint) || shows_invited(*endpoint, response) => {
-            ("operator read", i64::from(response.status), "")
-        }
-        Ok(_) => return,
-        Err(ApiError::Problem(problem)) => {
-            ("operator call refused", i64::from(problem.code.status()), problem.code.as_str())
-        }
+        Ok(Outcome::Read(_)) => return,
+        Ok(Outcome::ReadBuyers(response)) => ("operator read", response.status, ""),
+        Ok(Outcome::Changed { response, .. }) => ("operator call", response.status, ""),
+        Err(ApiError::Problem(problem)) => ("operator call refused", problem.code.status(), problem.code.as_str()),
         // The error itself is logged where it becomes a response.
         Err(_) => ("operator call failed", 0, ""),
     };
+    let secret = settings::find(settings::TICKET_SECRET).await.unwrap_or_default();
     let mut fields = vec![
-        ("method", request.method.as_str().into()),
-        ("route", endpoint.pattern().into()),
-        ("status", status.into()),
-        ("request_id", request.request_id.as_str().into()),
-        ("operator", operator.name.as_str().into()),
+        ("method", call.request.method.as_str().into()),
+        ("route", call.endpoint.pattern().into()),
+        ("status", i64::from(status).into()),
+        ("request_id", call.request.request_id.as_str().into()),
+        ("operator", call.operator.name.as_str().into()),
     ];
     if !code.is_empty() {
         fields.push(("code", code.into()));
     }
-    if !subject.is_empty() {
-        fields.push(("subject", hash(subject).await.into()));
+    if !call.subject.is_empty() {
+        fields.push(("subject", keyed_hash(&secret, &call.subject).into()));
     }
     // A refused parameter can be any text.
     if event == "operator read"
-        && let Some(name) = page_parameter(*endpoint)
-        && let Some(from) = request.query_param(name).filter(|from| !from.is_empty())
+        && let Some((name, start)) = page_start(call, &secret)
     {
-        let from = query_decode(from);
-        fields.push(match endpoint {
-            // A page begins after a user or an address, or after a provider's text.
-            Admin::ListBans => (name, hash(from.split_once('/').map_or(&*from, |(_, subject)| subject)).await.into()),
-            Admin::ListCallbacks => (name, hash(&from).await.into()),
-            _ => (name, from.into()),
-        });
+        fields.push((name, start.into()));
     }
     log::info(event, &fields);
 }
 
-/// The query parameter that says which page was read; the route has checked it.
-fn page_parameter(endpoint: Admin) -> Option<&'static str> {
-    match endpoint {
-        Admin::ListBans | Admin::ListOrders => Some("after"),
-        Admin::ListCallbacks | Admin::ListChanges | Admin::ListDeadLetters => Some("before"),
-        _ => None,
-    }
-}
-
-/// Whether the route's response has data about buyers.
-fn shows_buyers(endpoint: Admin) -> bool {
-    use Admin::{GetOrder, GetStrikes, ListBans, ListCallbacks, ListChanges, ListDeadLetters, ListOrders, ListRefunds};
-    matches!(
-        endpoint,
-        GetOrder | GetStrikes | ListBans | ListCallbacks | ListChanges | ListDeadLetters | ListOrders | ListRefunds
-    )
-}
-
-/// Whether the response has an activity with a list of the users who may take part.
-fn shows_invited(endpoint: Admin, response: &Response) -> bool {
-    const LIST: &[u8] = br#""allow":[""#;
-    matches!(endpoint, Admin::GetActivity | Admin::ListActivities)
-        && response.body.windows(LIST.len()).any(|text| text == LIST)
+/// Returns the query parameter that says which page was read, without what names a user or an address, or is a provider's
+/// text.
+fn page_start(call: &Call<'_>, secret: &str) -> Option<(&'static str, String)> {
+    let name = match call.endpoint {
+        Admin::ListBans | Admin::ListOrders => "after",
+        Admin::ListCallbacks | Admin::ListChanges | Admin::ListDeadLetters => "before",
+        _ => return None,
+    };
+    let start = query_decode(call.request.query_param(name).filter(|start| !start.is_empty())?);
+    let start = match call.endpoint {
+        Admin::ListBans => keyed_hash(secret, start.split_once('/').map_or(&*start, |(_, subject)| subject)),
+        Admin::ListCallbacks => keyed_hash(secret, &start),
+        _ => start,
+    };
+    Some((name, start))
 }
 
 /// Counts a call without a valid token. Logs at most one line a second with the number of such calls since the line
@@ -106,11 +75,4 @@ pub fn count_unauthenticated(now: Millis) {
     if let Some(number) = LIMIT.with(|limit| limit.count(now)) {
         log::info("operator calls without a valid token", &[("number", number.into())]);
     }
-}
-
-/// The keyed hash that stands for `text` in the log.
-pub async fn hash(text: &str) -> String {
-    let secret = config::get("ticket_secret").await;
-    // In hexadecimal digits, which no name of a user is taken for.
-    Signer::new(&secret, "stampede log").map(|signer| format!("{:016x}", signer.hash_u64(text))).unwrap_or_default()
 }

@@ -9,12 +9,12 @@ use payments::{
     ledger::{callback_rows, refunds},
 };
 use platform::{
-    http::{ApiError, Request, Response, not_found, percent_decode, query_decode},
+    http::{ApiError, Request, Response, not_found, query_decode},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
 
-use crate::paging;
+use crate::{call::Outcome, paging};
 
 /// Maximum and default number of callbacks in a page.
 const MAX_PAGE: i64 = 200;
@@ -33,25 +33,23 @@ pub async fn refunds() -> Result<Response, ApiError> {
 }
 
 /// Handles `POST …/callbacks/:id/replay` (applies the callback again), `/refund` and `/dismiss`.
-pub async fn resolve(id: &str, action: &str) -> Result<Response, ApiError> {
-    let (id, now, ledger) = (percent_decode(id), SpinRedis.now().await?, SpinLedger::open().await);
+pub async fn resolve(id: &str, action: &str) -> Result<Outcome, ApiError> {
+    let (now, ledger) = (SpinRedis.now().await?, SpinLedger::open().await);
     let resolved = match action {
-        "replay" => parked::reapply(&SpinRedis, &ledger, &id, now).await?,
-        "refund" => parked::refund(&SpinRedis, &ledger, &id, now).await?,
-        _ => parked::dismiss(&ledger, &id).await?,
+        "replay" => parked::reapply(&SpinRedis, &ledger, id, now).await?,
+        "refund" => parked::refund(&SpinRedis, &ledger, id, now).await?,
+        _ => parked::dismiss(&ledger, id).await?,
     };
-    let effect = match resolved {
-        ResolveOutcome::Done(effect) => effect,
+    let detail = match resolved {
+        ResolveOutcome::Done(outcome) => {
+            return Ok(Outcome::changed(200, &ResolvedCallback { id: id.to_owned(), outcome }));
+        }
         ResolveOutcome::NotParked => return Err(not_found("No such callback waits for an operator.")),
         ResolveOutcome::OrderPaid => {
-            let detail = "Its payment has paid its order since, or may have: replay the callback, and then refund the \
-                          order if its buyer is to get the money back.";
-            return Err(Problem::new(Code::StateConflict, detail).into());
+            "Its payment has paid its order since, or may have: replay the callback, and then refund the order if its \
+             buyer is to get the money back."
         }
-        ResolveOutcome::NoPayment => {
-            let detail = "The callback names no payment: there is nothing to give back. Dismiss it.";
-            return Err(Problem::new(Code::StateConflict, detail).into());
-        }
+        ResolveOutcome::NoPayment => "The callback names no payment: there is nothing to give back. Dismiss it.",
     };
-    Ok(Response::json(200, &ResolvedCallback { id, outcome: effect }))
+    Err(Problem::new(Code::StateConflict, detail).into())
 }

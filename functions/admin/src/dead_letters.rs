@@ -13,7 +13,7 @@ use platform::{
     redis::SpinRedis,
 };
 
-use crate::paging;
+use crate::{call::Outcome, paging};
 
 /// Handles `GET …/dead-letters?before=&limit=`: letters that were not requeued since they last failed come first.
 ///
@@ -31,12 +31,12 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
 }
 
 /// Handles `POST …/dead-letters/:order_no/replay`: puts the order back into the queue.
-pub async fn requeue(order_no: &str) -> Result<Response, ApiError> {
+pub async fn requeue(order_no: &str) -> Result<Outcome, ApiError> {
     let unknown = || not_found("There is no such dead letter, or it cannot be read.");
     let order_no = OrderNo::parse(order_no).map_err(|_| unknown())?;
     match dead_letters::requeue(&SpinRedis, &SpinLedger::open().await, &order_no).await? {
         RequeueOutcome::Queued => {
-            Ok(Response::json(202, &Requeued { order_no: order_no.clone(), status: OrderStatus::Queued }))
+            Ok(Outcome::changed(202, &Requeued { order_no: order_no.clone(), status: OrderStatus::Queued }))
         }
         RequeueOutcome::Refused(word) => {
             let detail = match word.as_str() {

@@ -10,15 +10,17 @@ use orders::{
     ledger::events::{self, EventEndpoint},
 };
 use platform::{
-    config,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
+    settings,
 };
+
+use crate::call::Outcome;
 
 /// Handles `GET …/events`: the endpoint's state, the number of waiting events, and the events that failed for good.
 pub async fn list() -> Result<Response, ApiError> {
-    let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
+    let (ledger, url) = (SpinLedger::open().await, settings::load(settings::EVENTS_URL).await?);
     let document = Events {
         endpoint: events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await?,
         waiting: events::count_waiting(&ledger).await?,
@@ -28,19 +30,19 @@ pub async fn list() -> Result<Response, ApiError> {
 }
 
 /// Handles `POST …/events/replay`: sends the events of one order again, or without an order all failed ones.
-pub async fn resend(request: &Request) -> Result<Response, ApiError> {
+pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
     let body: ReplayEvents =
         if request.body.is_empty() { ReplayEvents::default() } else { body::parse(&request.body)? };
     let now = SpinRedis.now().await?;
     let (replayed, more) = events::resend(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
-    Ok(Response::json(202, &EventsReplayed { replayed, more }))
+    Ok(Outcome::changed(202, &EventsReplayed { replayed, more }))
 }
 
 /// Handles `POST …/events/enable`: resumes delivery at once to an endpoint that was disabled after a `410`, or paused
 /// because it was busy or did not respond.
-pub async fn enable() -> Result<Response, ApiError> {
-    let (ledger, url) = (SpinLedger::open().await, config::get("events_url").await);
+pub async fn enable() -> Result<Outcome, ApiError> {
+    let (ledger, url) = (SpinLedger::open().await, settings::load(settings::EVENTS_URL).await?);
     let healthy = EventEndpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };
     events::save_endpoint(&ledger, &url, &healthy).await?;
-    Ok(Response::json(200, &healthy))
+    Ok(Outcome::changed(200, &healthy))
 }

@@ -2,6 +2,7 @@
 
 mod activities;
 mod bans;
+mod call;
 mod call_log;
 mod callbacks;
 mod changes;
@@ -13,6 +14,5 @@ mod readiness;
 mod routes;
 mod shed;
 mod stats;
-mod subjects;
 
 platform::http_service!(routes::route);

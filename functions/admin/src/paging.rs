@@ -5,12 +5,13 @@ use platform::http::Request;
 
 /// The query parameter `limit`: the most items of a page, which is `maximum` unless the request says less.
 pub fn limit(request: &Request, maximum: i64) -> Result<i64, Problem> {
-    match request.query_param("limit").filter(|text| !text.is_empty()) {
-        None => Ok(maximum),
-        Some(text) => {
-            let limit = text.parse().ok().filter(|limit| (1..=maximum).contains(limit));
-            let detail = format!("must be 1 to {maximum}");
-            limit.ok_or_else(|| Problem::invalid(vec![FieldError::new("?limit", detail)]))
-        }
-    }
+    Ok(number(request, "limit", maximum)?.unwrap_or(maximum))
+}
+
+/// A query parameter that is a number from 1 to `maximum`, if the request has it.
+pub fn number(request: &Request, name: &str, maximum: i64) -> Result<Option<i64>, Problem> {
+    let Some(text) = request.query_param(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| (1..=maximum).contains(number));
+    let detail = format!("must be 1 to {maximum}");
+    number.map(Some).ok_or_else(|| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]))
 }

@@ -1,6 +1,7 @@
 //! Asks the function `health`, which alone has every variable, what is wrong with them (G7).
 
-use platform::{config, http_client::SpinHttpClient, log};
+use domain::http::problem::Problem;
+use platform::{http_client::SpinHttpClient, log, settings};
 use serde_json::Value;
 use stores::http_client::{HttpClient as _, HttpRequest};
 
@@ -8,8 +9,11 @@ const TIMEOUT_MS: i64 = 5_000;
 
 /// Returns which variable is missing, weak or wrong. `None` also if `health` does not answer, which is logged: no answer
 /// is no fault.
-pub async fn variables_fault() -> Option<String> {
-    let token = config::get("admin_token").await;
+///
+/// # Errors
+/// `not_ready` if the variable `admin_token` is missing or weak.
+pub async fn variables_fault() -> Result<Option<String>, Problem> {
+    let token = settings::load(settings::ADMIN_TOKEN).await?;
     let request = HttpRequest {
         method: "GET",
         url: "http://health.spin.internal/readyz".to_owned(),
@@ -23,11 +27,11 @@ pub async fn variables_fault() -> Option<String> {
         let result = document.pointer("/checks/secrets").and_then(Value::as_str);
         result.map(str::to_owned).ok_or_else(|| format!("status {}, without checks", answer.status))
     });
-    match checked {
+    Ok(match checked {
         Ok(result) => Some(result).filter(|result| result != "ok"),
         Err(because) => {
             log::error("variables not checked", &[("because", because.into())]);
             None
         }
-    }
+    })
 }

@@ -4,16 +4,14 @@ use domain::{
     api::operators::{Shedding, SheddingChanged},
     http::body,
 };
-use operations::{
-    commands::{activities::OperatorContext, shed},
-    upkeep::budget::Budget,
-};
+use operations::commands::shed;
 use platform::{
-    config,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
+
+use crate::call::Outcome;
 
 /// Handles `GET …/shed`.
 pub async fn get() -> Result<Response, ApiError> {
@@ -22,20 +20,8 @@ pub async fn get() -> Result<Response, ApiError> {
 }
 
 /// Handles `PUT …/shed`. `activities` in the response is the number of gates that were changed.
-pub async fn put(request: &Request) -> Result<Response, ApiError> {
+pub async fn put(request: &Request) -> Result<Outcome, ApiError> {
     let Shedding { on } = body::parse(&request.body)?;
-    let secret = config::secret("ticket_secret").await?;
-    let ledger = SpinLedger::open().await;
-    let now = SpinRedis.now().await?;
-    let context = OperatorContext {
-        redis: &SpinRedis,
-        sql: &ledger,
-        ticket_secret: &secret,
-        now,
-        nonce: String::new(),
-        rebuild_budget: Budget::REQUEST,
-        may_change_money: false,
-    };
-    let activities = context.set_shedding(on).await?;
-    Ok(Response::json(200, &SheddingChanged { on, activities }))
+    let activities = shed::set(&SpinRedis, &SpinLedger::open().await, on).await?;
+    Ok(Outcome::changed(200, &SheddingChanged { on, activities }))
 }

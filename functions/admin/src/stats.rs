@@ -16,14 +16,16 @@ use operations::{
     },
 };
 use platform::{
-    config,
     http::{ApiError, Request, Response, not_found},
     key_value::SpinKeyValue,
     ledger::SpinLedger,
     redis::SpinRedis,
+    settings,
 };
 use sale::ledger::activities;
 use stores::shared_value::SharedValue;
+
+use crate::call::Outcome;
 
 /// Handles `GET …/stats`: Redis's counters at one instant, and the ledger's orders by status.
 pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
@@ -57,22 +59,22 @@ pub async fn audit(id: &ActivityId) -> Result<Response, ApiError> {
 
 /// Handles `POST …/rebuild`: rebuilds Redis from the ledger while the activity is paused or closed (G5). Answers `202`
 /// with the progress when the time is up; the client repeats the request, with the `epoch` of that answer.
-pub async fn rebuild(request: &Request, id: &ActivityId) -> Result<Response, ApiError> {
+pub async fn rebuild(request: &Request, id: &ActivityId) -> Result<Outcome, ApiError> {
     let epoch = match request.query_param("epoch").filter(|epoch| !epoch.is_empty()) {
         Some(epoch) => Some(epoch.parse().ok().filter(|epoch: &i64| *epoch > 0).ok_or_else(|| {
             Problem::new(Code::InvalidRequest, "epoch must be the number, above 0, that the last call returned.")
         })?),
         None => None,
     };
-    let ticket_secret = &config::secret("ticket_secret").await?;
+    let ticket_secret = &settings::load(settings::TICKET_SECRET).await?;
     let now = SpinRedis.now().await?;
     let (redis, sql, budget) = (&SpinRedis, &SpinLedger::open_for_batch().await, Budget::REQUEST);
     let rebuilt = Rebuild { redis, sql, activity: id, ticket_secret, now, budget }.run(epoch).await?;
     let detail = match rebuilt {
         RebuildOutcome::Done { orders, epoch } => {
-            return Ok(Response::json(200, &Rebuilt { outcome: "done", orders, epoch }));
+            return Ok(Outcome::changed(200, &Rebuilt { outcome: "done", orders, epoch }));
         }
-        RebuildOutcome::Running(progress) => return Ok(Response::json(202, &RunningRebuild::from(progress))),
+        RebuildOutcome::Running(progress) => return Ok(Outcome::changed(202, &RunningRebuild::from(progress))),
         RebuildOutcome::NotFound => return Err(not_found("There is no such sale.")),
         RebuildOutcome::Draft => "The sale was never published: there is nothing to rebuild.",
         RebuildOutcome::Open => "The sale is open: pause it first.",

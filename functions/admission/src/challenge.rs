@@ -12,9 +12,8 @@ use domain::{
     ids::ActivityId,
 };
 use platform::{
-    auth,
     http::{ApiError, Request, Response, not_found},
-    instance_counts, random,
+    instance_counts, random, settings,
 };
 use puzzle::{slider, sum};
 use sale::limits;
@@ -50,7 +49,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
 async fn proof_of_work(precheck: &Precheck, factor: i64) -> Result<Value, ApiError> {
     let (gate, least) = (&precheck.cached_gate, precheck.activity.spec.min_difficulty);
     let difficulty = (difficulty(gate.visitors, gate.total_units(), least) * factor).min(MAX_DIFFICULTY);
-    let (keys, subject) = (auth::check_keys().await?, precheck.subject());
+    let (keys, subject) = (settings::load(settings::CHECK_KEYS).await?, precheck.subject());
     #[allow(clippy::cast_possible_truncation, reason = "any 64 of the random bits will do")]
     let challenge = keys.issue_altcha(subject, difficulty, random::bits() as u64, precheck.now);
     challenge
@@ -59,7 +58,12 @@ async fn proof_of_work(precheck: &Precheck, factor: i64) -> Result<Value, ApiErr
 }
 
 async fn captcha(precheck: &Precheck, kind: PuzzleKind) -> Result<Value, ApiError> {
-    let issued = auth::check_keys().await?.issue_puzzle(precheck.subject(), kind, random::bits(), precheck.now);
+    let issued = settings::load(settings::CHECK_KEYS).await?.issue_puzzle(
+        precheck.subject(),
+        kind,
+        random::bits(),
+        precheck.now,
+    );
     let drawn = issued.and_then(|puzzle| {
         let (image, width, height, piece) = match kind {
             PuzzleKind::Slider => {

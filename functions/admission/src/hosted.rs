@@ -1,19 +1,18 @@
 //! Hosted human checks (B5): the widget for the page, and its token at the provider.
 
-use std::{cell::Cell, collections::HashMap, rc::Rc};
+use std::{cell::Cell, rc::Rc};
 
 use domain::{
     api::admission::{HostedChallenge, HostedCheck},
     http::problem::{Code, Problem},
     log_limit::LogLimit,
-    siteverify::{self, ACTION, VARIABLES, Verdict},
+    siteverify::{self, ACTION, HostedChecks, Verdict},
     time::Millis,
 };
 use platform::{
-    config,
     http::{ApiError, Request},
     http_client::SpinHttpClient,
-    log, request_address,
+    log, request_address, settings,
     siteverify::Siteverify,
 };
 use sale::admission::CheckOutcome;
@@ -29,8 +28,8 @@ thread_local! {
 
 /// Returns what the page needs to show the provider's widget.
 pub async fn challenge() -> Result<Value, ApiError> {
-    let variables = variables().await?;
-    let (script, site_key) = (&*variables["siteverify_script"], &*variables["siteverify_site_key"]);
+    let checks = settings::load(HostedChecks::parse).await?;
+    let (script, site_key) = (&*checks.script, &*checks.site_key);
     Ok(json!(HostedChallenge { hosted: HostedCheck { script, site_key, action: ACTION } }))
 }
 
@@ -39,14 +38,14 @@ pub async fn challenge() -> Result<Value, ApiError> {
 /// # Errors
 /// `not_ready` if the provider does not answer, or if it refuses the call itself; the reason is logged, once a minute.
 pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<CheckResult, ApiError> {
-    let variables = variables().await?;
+    let checks = settings::load(HostedChecks::parse).await?;
     let client = request_address::whole_address(request).await?;
     let silent_at = SILENT_AT.with(Rc::clone);
     let provider = Siteverify {
         http_client: SpinHttpClient,
-        url: &variables["siteverify_url"],
-        secret: &variables["siteverify_secret"],
-        hostnames: &variables["siteverify_hostnames"],
+        url: &checks.url,
+        secret: &checks.secret,
+        hostnames: &checks.hostnames,
         silent_at: &silent_at,
     };
     let unknown = || {
@@ -74,20 +73,5 @@ pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<Check
             Err(unknown().into())
         }
         Verdict::NotAsked => Err(unknown().into()),
-    }
-}
-
-/// Reads the variables of hosted checks.
-async fn variables() -> Result<HashMap<&'static str, Rc<str>>, Problem> {
-    let mut values = HashMap::new();
-    for name in VARIABLES {
-        values.insert(name, config::get(name).await);
-    }
-    if values["siteverify_url"].is_empty() {
-        return Err(config::misconfigured("siteverify_url", "is empty, and a sale has hosted checks"));
-    }
-    match siteverify::fault(|name| values.get(name).map(|value| &**value).unwrap_or_default()) {
-        Some((name, fault)) => Err(config::misconfigured(name, fault)),
-        None => Ok(values),
     }
 }

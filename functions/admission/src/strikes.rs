@@ -3,21 +3,17 @@
 //! Without a human check only users at the limit matter. They are few, so an instance keeps them all for a second, and a
 //! ticket costs no statement of its own.
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::{collections::HashMap, rc::Rc};
 
 use domain::{activity::HumanCheck, ids::UserId, time::Millis};
 use operations::commands::bans;
-use platform::{
-    fetching_cache::{self, FetchingCache},
-    http::ApiError,
-    ledger::SpinLedger,
-};
+use platform::{http::ApiError, ledger::SpinLedger, single_flight::Cached};
 
 /// Users at the limit, with the time of the last strike; `None` if they are too many to keep.
 type UsersAtLimit = Option<Rc<HashMap<UserId, Millis>>>;
 
 thread_local! {
-    static AT_LIMIT: FetchingCache<(), UsersAtLimit> = RefCell::default();
+    static AT_LIMIT: Rc<Cached<UsersAtLimit>> = Rc::default();
 }
 
 /// Returns the number of the user's strikes that count at `now`. Without a human check, fewer than
@@ -34,8 +30,6 @@ pub async fn count(user: &UserId, human_check: HumanCheck, now: Millis) -> Resul
 }
 
 async fn users_at_limit(now: Millis) -> Result<UsersAtLimit, ApiError> {
-    fetching_cache::get_or_fetch(&AT_LIMIT, (), async || {
-        Ok(bans::load_users_at_limit(&SpinLedger::open().await, now).await?.map(Rc::new))
-    })
-    .await
+    let fetch = async || Ok(bans::load_users_at_limit(&SpinLedger::open().await, now).await?.map(Rc::new));
+    AT_LIMIT.with(Rc::clone).get_or_fetch(fetch).await
 }

@@ -12,10 +12,11 @@ use domain::{
 };
 use operations::commands::bans;
 use platform::{
-    auth, clock,
+    clock,
     http::{ApiError, Request, Response},
     instance_counts, random,
     redis::SpinRedis,
+    settings,
 };
 use sale::{
     admission::{STRIKE_SUSPICION, admit},
@@ -31,7 +32,8 @@ use crate::{
 /// Returns `201` with a ticket for this user and activity.
 pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, ApiError> {
     let solution: Solution = precheck::optional_body(request)?;
-    let (tickets, order_numbers) = (auth::ticket_keys().await?, auth::order_number_keys().await?);
+    let tickets = settings::load(settings::TICKET_KEYS).await?;
+    let order_numbers = settings::load(settings::ORDER_NUMBER_KEYS).await?;
     let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
     let ulid = order_numbers.issue(&activity, clock::now(), random::bits()).ok_or_else(no_secret)?;
     let precheck = Precheck::run(request, activity, Some(ulid)).await?;
@@ -79,7 +81,7 @@ async fn check(
         }
         _ => {
             let score = precheck.score + STRIKE_SUSPICION * strikes;
-            Ok(human_check::verify(&*auth::check_keys().await?, precheck, solution, score)?)
+            Ok(human_check::verify(&*settings::load(settings::CHECK_KEYS).await?, precheck, solution, score)?)
         }
     }
 }

@@ -17,11 +17,12 @@ use payments::{
     provider::RetryPolicy,
 };
 use platform::{
-    address_cipher, clock,
+    clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    log, provider,
+    log, provider, random,
     redis::SpinRedis,
+    settings,
 };
 
 use crate::outcome::order_or_conflict;
@@ -36,9 +37,11 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
         let detail = format!("The order is {}: it cannot be paid.", order.status.as_str());
         return Err(Problem::new(Code::StateConflict, detail).into());
     }
-    let sealed = address_cipher::seal(&order.order_no, &address).await?;
+    let cipher = settings::load(settings::ADDRESS_CIPHER).await?;
+    let sealed = cipher.seal(&order.order_no, &address, random::bytes());
+    let sealed = sealed.ok_or_else(|| ApiError::Unexpected("an address could not be sealed".to_owned()))?;
     let address = SealedAddress { sealed: &sealed, language: &body.language };
-    let provider = provider::from_config(RetryPolicy::BUYER).await?;
+    let provider = provider::from_settings(RetryPolicy::BUYER).await?;
     let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, address, now).await;
     let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error))?, "paid")?;
     Ok(Response::json(200, &CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by }))

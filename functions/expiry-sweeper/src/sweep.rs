@@ -7,30 +7,32 @@ use operations::{
     commands::documents::{NotSwept, Swept},
     upkeep::{
         report::Notice,
-        sweep::{Retention, SweepOutcome, Sweeper},
+        sweep::{SweepOutcome, Sweeper},
     },
 };
 use orders::event_delivery::WebhookTarget;
 use payments::provider::RetryPolicy;
 use platform::{
-    auth, clock, config,
+    auth, clock,
     http::{ApiError, Request, Response},
     http_client::SpinHttpClient,
     key_value::SpinKeyValue,
     ledger::SpinLedger,
     log, provider, random,
     redis::SpinRedis,
+    settings::{self, Retention},
 };
 use ulid::Ulid;
 
 /// Runs a sweep, unless another sweeper is at work.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let (ExpirySweeper::Sweep, _) = request.route()?;
-    auth::require_token(request, "cron_token").await?;
+    auth::require_cron_token(request).await?;
     let started = Instant::now();
-    let ticket_secret = config::secret("ticket_secret").await?;
-    let provider = provider::from_config(RetryPolicy::SWEEPER).await.ok();
-    let (url, secrets) = (config::get("events_url").await, config::get("events_secret").await);
+    let ticket_secret = settings::load(settings::TICKET_SECRET).await?;
+    let provider = provider::from_settings(RetryPolicy::SWEEPER).await.ok();
+    let url = settings::load(settings::EVENTS_URL).await?;
+    let secrets = settings::load(settings::EVENTS_SECRETS).await?;
     let sweeper = Sweeper {
         redis: &SpinRedis,
         key_value: &SpinKeyValue,
@@ -39,7 +41,8 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         http: &SpinHttpClient,
         events: (!url.is_empty()).then_some(WebhookTarget { url: &url, secrets: &secrets }),
         ticket_secret: &ticket_secret,
-        retention: Retention::parse(&config::get("address_retention_days").await, &config::get("retention_days").await),
+        // With a wrong variable, nothing is erased.
+        retention: settings::load(Retention::parse).await.map(|retention| *retention).unwrap_or_default(),
         owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string(),
         clock: &clock::now,
         stopwatch: &|| started.elapsed(),

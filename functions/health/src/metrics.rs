@@ -27,7 +27,7 @@ const LEDGER_STATE: SharedValue<'_> = SharedValue {
 /// Returns the stats of the activities that have not ended, or ended within the last day, and the ledger's backlog.
 /// Needs the admin or metrics token: the figures tell a competitor how a sale goes.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
-    if !auth::has_token(request, &["admin_token", "metrics_token"]).await {
+    if !auth::may_monitor(request).await {
         return Err(auth::missing_token());
     }
     let activities = available("redis", stats::recent_stats(&SpinRedis).await);

@@ -1,21 +1,26 @@
 //! Liveness and readiness, with the state of each store (G6).
 
-use std::{cell::RefCell, collections::HashMap, rc::Rc};
+use std::rc::Rc;
 
 use domain::{
     api::{Checks, Live, Ready},
     http::problem::{Code, Problem},
 };
-use operations::commands::readiness::{self, VARIABLES};
+use operations::commands::readiness;
 use platform::{
-    auth, config,
-    fetching_cache::{self, FetchingCache},
+    auth,
     http::{ApiError, Request, Response},
-    key_value,
+    key_value::SpinKeyValue,
     ledger::SpinLedger,
     redis::SpinRedis,
+    settings,
+    single_flight::Cached,
 };
-use stores::{Redis, Sql, StoreError, ledger::schema, ports::RedisValue};
+use stores::{
+    Redis, Sql, StoreError,
+    ledger::schema,
+    ports::{KeyValue, RedisValue},
+};
 
 /// Handles `GET /healthz`: this instance handles requests.
 pub fn live() -> Response {
@@ -30,17 +35,16 @@ struct Readiness {
 }
 
 thread_local! {
-    static READINESS: FetchingCache<(), Rc<Readiness>> = RefCell::default();
+    static READINESS: Rc<Cached<Rc<Readiness>>> = Rc::default();
 }
 
 /// Handles `GET /readyz`: `200` if every store works and the secrets have no fault, else `503`. Only a caller with the
 /// admin or metrics token learns the result of each check. For other callers, of whom there may be any number, an
 /// instance checks once a second.
 pub async fn ready(request: &Request) -> Result<Response, ApiError> {
-    let shows_details = auth::has_token(request, &["admin_token", "metrics_token"]).await;
+    let shows_details = auth::may_monitor(request).await;
     let check = async || Ok::<_, ApiError>(Rc::new(Readiness::check().await));
-    let readiness =
-        if shows_details { check().await? } else { fetching_cache::get_or_fetch(&READINESS, (), check).await? };
+    let readiness = if shows_details { check().await? } else { READINESS.with(Rc::clone).get_or_fetch(check).await? };
     let Readiness { checks, failures } = &*readiness;
     let checks = shows_details.then(|| checks.clone());
     if failures.is_empty() {
@@ -63,11 +67,13 @@ impl Readiness {
                 error
             }
         };
+        let variables = settings::find(settings::check).await;
         let checks = Checks {
             redis: result_of("redis", redis().await),
             ledger: result_of("ledger", ledger().await),
             key_value: result_of("key_value", key_value().await),
-            secrets: result_of("secrets", secrets().await),
+            // All variables, secrets among them.
+            secrets: result_of("secrets", variables.map(drop).map_err(|fault| fault.to_string())),
         };
         Self { checks, failures }
     }
@@ -105,17 +111,8 @@ async fn ledger() -> Result<(), String> {
 }
 
 async fn key_value() -> Result<(), String> {
-    key_value::set("ready", b"1").await;
-    if key_value::get("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
-}
-
-/// Checks the secrets in the variables, and the settings that must fit them.
-async fn secrets() -> Result<(), String> {
-    let mut values = HashMap::new();
-    for name in VARIABLES {
-        values.insert(name, config::get(name).await);
-    }
-    readiness::secrets_fault(|name| values.get(name).map(|value| &**value).unwrap_or_default()).map_or(Ok(()), Err)
+    SpinKeyValue.write_copy("ready", b"1").await;
+    if SpinKeyValue.read_copy("ready").await.is_some() { Ok(()) } else { Err("not reachable".to_owned()) }
 }
 
 /// Describes an error without its text, which may contain the store's internals. The text is not logged here.

@@ -1,6 +1,6 @@
 //! `GET /api/orders?before=&limit=`: the caller's orders, newest first (D6).
 
-use std::{cell::RefCell, rc::Rc};
+use std::rc::Rc;
 
 use domain::{
     http::problem::{FieldError, Problem},
@@ -9,15 +9,15 @@ use domain::{
 use orders::order_list::{self, Page};
 use platform::{
     auth, clock,
-    fetching_cache::{self, FetchingCache},
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
+    single_flight::Cached,
 };
 use sale::ledger::activities;
 
 thread_local! {
-    static LATELY_ON_SALE: FetchingCache<(), Rc<Vec<ActivityId>>> = RefCell::default();
+    static LATELY_ON_SALE: Rc<Cached<Rc<Vec<ActivityId>>>> = Rc::default();
 }
 
 /// Returns a page of up to `limit` orders (20 by default, 100 at most) that are older than the order `before`.
@@ -41,10 +41,8 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
     };
     let now = clock::now();
     let ledger = SpinLedger::open().await;
-    let activities = fetching_cache::get_or_fetch(&LATELY_ON_SALE, (), async || {
-        activities::list_lately_on_sale(&ledger, now).await.map(Rc::new)
-    })
-    .await?;
+    let fetch = async || activities::list_lately_on_sale(&ledger, now).await.map(Rc::new);
+    let activities = LATELY_ON_SALE.with(Rc::clone).get_or_fetch(fetch).await?;
     let page = Page { before: before.as_ref(), limit };
     let page = order_list::list(&SpinRedis, &ledger, &activities, &user, page).await?;
     let page: Vec<_> = page.into_iter().map(|order| order.effective_at(now)).collect();

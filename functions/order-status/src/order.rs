@@ -17,6 +17,7 @@ use platform::{
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
+    settings,
 };
 use stores::recent::Recent;
 
@@ -76,7 +77,7 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
         let user = auth::user(request).await?.sub;
         return Ok((auth::order_no(order_no).await?, Some(user)));
     }
-    let ticket = auth::ticket_keys()
+    let ticket = settings::load(settings::TICKET_KEYS)
         .await?
         .verify_signature(&bearer)
         .map_err(|error| Problem::new(Code::TicketInvalid, error.to_string()))?;

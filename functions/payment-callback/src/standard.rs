@@ -8,18 +8,18 @@ use domain::{
     http::{
         body,
         problem::{Code, Problem},
+        routes::no_such_route,
     },
     money::Money,
     webhook::{PaymentProvider, ProviderCallback, WebhookHeaders, verify_standard},
 };
 use platform::{
-    config,
     http::{ApiError, Request},
-    provider,
+    settings,
 };
 use serde::Deserialize;
 
-use crate::signature::{refusal, require_secret};
+use crate::signature::refusal;
 
 /// The type, which decides whether the rest is read.
 #[derive(Deserialize)]
@@ -30,17 +30,17 @@ struct CallbackType {
 /// Verifies and parses the callback; returns `None` for a type that this app does not use. Its signer is the sandbox
 /// where that is configured, else the shop's payment service.
 pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
-    let signer = match provider::configured().await? {
+    let signer = match *settings::load(settings::PAYMENT_PROVIDER).await? {
         PaymentProvider::Sandbox => PaymentProvider::Sandbox,
         _ => PaymentProvider::Webhook,
     };
-    require_secret(signer, "webhook_secrets").await?;
-    let secrets = config::webhook_secrets("webhook_secrets").await?;
+    let secrets = settings::load(settings::WEBHOOK_SECRETS).await?;
+    let secrets = secrets.as_deref().ok_or_else(no_such_route)?;
     let [id, timestamp, signature] =
         ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name));
     let headers =
         WebhookHeaders { id: id.as_deref(), timestamp: timestamp.as_deref(), signature: signature.as_deref() };
-    if !verify_standard(&secrets, &headers, &request.body) {
+    if !verify_standard(secrets, &headers, &request.body) {
         return Err(refusal(signer).await?.into());
     }
     let id = id.unwrap_or_default();

@@ -1,6 +1,5 @@
 //! Reserves units for a ticket: `POST /api/activities/:activity/orders`, the hot path.
 
-mod gate_refresh;
 mod order;
 
 platform::http_service!(order::post, cors_below = "/api/");

@@ -1,6 +1,8 @@
-//! Handles a reservation with at most one Redis call.
+//! Handles a reservation with at most one Redis call (D1).
 //!
 //! Requests that the ticket or the instance's gate cache rules out are refused without any.
+
+use std::{cell::RefCell, time::Duration};
 
 use domain::{
     api::admission::Reservation,
@@ -13,18 +15,27 @@ use domain::{
     ticket::TicketError,
 };
 use platform::{
-    auth, clock,
+    clock,
     http::{ApiError, Request, Response, not_found},
     instance_counts,
+    lru_map::LruMap,
     redis::SpinRedis,
-    request_address,
+    request_address, settings,
+    single_flight::{Flight, Joined},
 };
 use sale::{
+    gate_cache::{Decision, GateCache},
     limits::{self, RateLimitStatus},
     reserve::{MAX_DELAY_MS, ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 
-use crate::gate_refresh;
+/// How long a request waits for another one that refreshes the gate; after that it calls Redis itself, which may keep
+/// the other one waiting for longer.
+const REFRESH_TIMEOUT: Duration = Duration::from_millis(500);
+
+thread_local! {
+    static GATES: RefCell<LruMap<ActivityId, Flight<GateCache>, 1_024>> = RefCell::default();
+}
 
 /// Returns `202` with the queued order.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
@@ -37,14 +48,15 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     }
     let now = clock::now();
     let ip = request_address::address(request).await?;
-    let ticket = auth::ticket_keys().await?.verify(&body.ticket, &activity, now).map_err(|error| {
-        instance_counts::record_refusal(&activity, Code::TicketInvalid);
-        // An expired ticket is a mistake; only a forged one counts as abuse.
-        if error == TicketError::Forged {
-            instance_counts::record_abuse(&activity, ip.clone());
-        }
-        Problem::new(Code::TicketInvalid, error.to_string())
-    })?;
+    let ticket =
+        settings::load(settings::TICKET_KEYS).await?.verify(&body.ticket, &activity, now).map_err(|error| {
+            instance_counts::record_refusal(&activity, Code::TicketInvalid);
+            // An expired ticket is a mistake; only a forged one counts as abuse.
+            if error == TicketError::Forged {
+                instance_counts::record_abuse(&activity, ip.clone());
+            }
+            Problem::new(Code::TicketInvalid, error.to_string())
+        })?;
     let mut reserve_request = ReserveRequest {
         order_no: ticket.order_no(),
         user: ticket.user,
@@ -55,14 +67,20 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         decide_until: now,
         counts: Vec::new(),
     };
-    let refresh_guard = gate_refresh::decide(&reserve_request).await.map_err(|(code, wait_ms)| {
-        instance_counts::record_refusal(&activity, code);
-        refusal(code, wait_ms, &[], &reserve_request.order_no)
-    })?;
-    reserve_request.decide_until = gate_refresh::redis_time(&activity, now.plus(MAX_DELAY_MS));
+    let gate = GATES.with_borrow_mut(|gates| gates.get(&activity));
+    let decide = |cache: &mut GateCache, is_refreshing| cache.decide(&reserve_request, clock::now(), is_refreshing);
+    let refresh_guard = match gate.join(Some(REFRESH_TIMEOUT), decide).await {
+        Joined::Use(Decision::Refuse(code, wait_ms)) => {
+            instance_counts::record_refusal(&activity, code);
+            return Err(refusal(code, wait_ms, &[], &reserve_request.order_no).into());
+        }
+        Joined::Use(Decision::Send) => None,
+        Joined::Fetch(guard) => guard,
+    };
+    reserve_request.decide_until = gate.with(|cache| cache.redis_time(now.plus(MAX_DELAY_MS)));
     reserve_request.counts = instance_counts::take(&activity);
     let reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
-    gate_refresh::update(&reserve_request, &reply);
+    gate.with(|cache| cache.update(&reserve_request, &reply, clock::now()));
     drop(refresh_guard);
     into_response(reply, &reserve_request.order_no)
 }

@@ -10,9 +10,10 @@ use domain::{
     webhook::sign,
 };
 use platform::{
-    clock, config,
+    clock,
     http::{ApiError, Request, Response, not_found},
     http_client::SpinHttpClient,
+    settings,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -65,7 +66,7 @@ pub async fn post(request: &Request, session: &str) -> Result<Response, ApiError
 }
 
 async fn verify_session(session: &str) -> Result<SandboxSession, ApiError> {
-    let secret = config::secret("ticket_secret").await?;
+    let secret = settings::load(settings::TICKET_SECRET).await?;
     SandboxSession::verify(&secret, session, clock::now()).ok_or_else(|| not_found("There is no such payment session."))
 }
 
@@ -76,8 +77,8 @@ async fn verify_session(session: &str) -> Result<SandboxSession, ApiError> {
 pub async fn send_webhook(kind: &str, id: &str, data: serde_json::Value) -> Result<(), ApiError> {
     let now = clock::now();
     let body = json!({ "type": kind, "timestamp": now, "data": data }).to_string();
-    let secrets = config::webhook_secrets("webhook_secrets").await?;
-    let message = sign(&secrets, id.to_owned(), now, body)
+    let secrets = settings::load(settings::WEBHOOK_SECRETS).await?;
+    let message = sign(secrets.as_deref().unwrap_or_default(), id.to_owned(), now, body)
         .ok_or_else(|| ApiError::Unexpected("webhook_secrets holds no usable secret".to_owned()))?;
     let url = "http://payment-callback.spin.internal/api/payments/webhook".to_owned();
     let headers = message.headers();

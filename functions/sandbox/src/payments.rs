@@ -13,8 +13,8 @@ use domain::{
     webhook::{WebhookHeaders, verify_standard},
 };
 use platform::{
-    config,
     http::{ApiError, Request, Response},
+    settings,
 };
 use serde_json::json;
 
@@ -26,13 +26,14 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name));
     let headers =
         WebhookHeaders { id: id.as_deref(), timestamp: timestamp.as_deref(), signature: signature.as_deref() };
-    if !verify_standard(&config::webhook_secrets("webhook_secrets").await?, &headers, &request.body) {
+    let secrets = settings::load(settings::WEBHOOK_SECRETS).await?;
+    if !verify_standard(secrets.as_deref().unwrap_or_default(), &headers, &request.body) {
         return Err(Problem::new(Code::SignatureInvalid, "The signature does not hold.").into());
     }
     Ok(match body::parse(&request.body)? {
         PaymentCall::OpenSession(open) => {
             let session = format!("session_{}_{}", open.order_no.ulid(), open.session_number);
-            let secret = config::secret("ticket_secret").await?;
+            let secret = settings::load(settings::TICKET_SECRET).await?;
             let token = SandboxSession::new(open.order_no, open.money, open.created_at).sign(&secret);
             let url = format!("/sandbox/pay/{}", token.unwrap_or_default());
             Response::json(200, &SessionOpened { session, url })

@@ -6,12 +6,12 @@ use domain::{
         problem::{Code, Problem},
     },
     ids::UserId,
-    secret,
 };
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use platform::{
-    clock, config,
+    clock,
     http::{ApiError, Request, Response},
+    settings,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -33,18 +33,17 @@ struct Body {
 /// Returns a token. Only HS256 is supported, because only its `jwt_key` can sign.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let body: Body = body::parse(&request.body)?;
-    if &*config::get("jwt_algorithm").await != "HS256" {
+    let signing = settings::load(settings::SANDBOX_SIGNING).await?;
+    let Some([secret, issuer, audience]) = &*signing else {
         let detail = "The sandbox signs with HS256 only; take a token from your issuer.";
         return Err(Problem::new(Code::NotReady, detail).into());
-    }
-    let key = config::secret("jwt_key").await?;
-    let newest = secret::active(&key).next().unwrap_or_default();
+    };
     let claims = json!({
         "sub": body.user, "level": body.level, "member": body.member, "groups": body.groups,
         "exp": clock::now().0 / 1000 + TOKEN_LIFETIME_SECONDS,
-        "iss": &*config::get("jwt_issuer").await, "aud": &*config::get("jwt_audience").await,
+        "iss": issuer, "aud": audience,
     });
-    let token = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(newest.as_bytes()))
+    let token = encode(&Header::new(Algorithm::HS256), &claims, &EncodingKey::from_secret(secret.as_bytes()))
         .map_err(|error| ApiError::Unexpected(error.to_string()))?;
     Ok(Response::json(200, &json!({ "token": token })))
 }

@@ -45,14 +45,16 @@ fn replace_logo(page: &str, logo: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::settings::Variables;
+
     use super::*;
 
     const PAGE: &str = "<head><title>Sale · Stampede</title><link href=\"/assets/img/mark.0123.svg\">\n</head>\
                         <img src=\"/assets/img/mark.0123.svg\" alt=\"\"><nav aria-label=\"Stampede\">";
 
     fn branding(set: &[(&str, &str)]) -> Branding {
-        Branding::parse(|name| set.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| *value))
-            .expect("branding")
+        let value = |name: &str| set.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| *value);
+        Branding::parse(&Variables(&|name| value(name).into())).expect("branding")
     }
 
     #[test]

@@ -124,8 +124,7 @@ mod tests {
     use super::*;
 
     fn settings() -> Settings {
-        let sign_in = Ok(domain::sign_in::SignInSettings::none());
-        Settings::new("", sign_in, domain::legal_links::LegalLinks::default(), Branding::default())
+        Settings::parse(&domain::settings::Variables(&|_| "".into())).unwrap()
     }
 
     #[test]

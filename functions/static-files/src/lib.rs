@@ -24,7 +24,7 @@ thread_local! {
 }
 
 async fn serve(request: &Request) -> Result<Response, ApiError> {
-    let settings = Settings::load().await?;
+    let settings = platform::settings::load(Settings::parse).await?;
     let preview = preview::load(request).await;
     FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, &settings, preview.as_deref(), request))
 }

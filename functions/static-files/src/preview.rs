@@ -1,15 +1,10 @@
 //! What messages and timelines show of a link to a sale. Their robots run no JavaScript, so it is in the page itself.
 
-use std::{cell::RefCell, rc::Rc, time::Duration};
+use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
 
 use domain::{activity::ActivitySpec, ids::ActivityId};
 use maud::html;
-use platform::{
-    activity_cache,
-    fetching_cache::{self, FetchingCache},
-    http::{ApiError, Request},
-    timeout::with_timeout,
-};
+use platform::{activity_cache, http::Request, lru_map::LruMap, single_flight::Cached, timeout::with_timeout};
 
 /// How long the page of a sale waits for its preview: it needs no store.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -18,7 +13,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 const MAX_DESCRIPTION_CHARS: usize = 300;
 
 thread_local! {
-    static PREVIEWS: FetchingCache<ActivityId, Option<Rc<Preview>>> = RefCell::default();
+    static PREVIEWS: RefCell<LruMap<ActivityId, Cached<Option<Rc<Preview>>>>> = RefCell::default();
 }
 
 /// The preview of one version of an activity.
@@ -41,9 +36,10 @@ pub async fn load(request: &Request) -> Option<Rc<Preview>> {
     let activity = ActivityId::parse(request.query_param("activity")?).ok()?;
     let fetch = async || {
         let cached = activity_cache::cached(&activity).await;
-        Ok::<_, ApiError>(cached.map(|cached| Rc::new(Preview::new(&activity, cached.version, &cached.spec))))
+        Ok::<_, Infallible>(cached.map(|cached| Rc::new(Preview::new(&activity, cached.version, &cached.spec))))
     };
-    with_timeout(TIMEOUT, fetching_cache::get_or_fetch(&PREVIEWS, activity.clone(), fetch)).await?.ok()?
+    let preview = PREVIEWS.with_borrow_mut(|previews| previews.get(&activity));
+    with_timeout(TIMEOUT, preview.get_or_fetch(fetch)).await?.ok()?
 }
 
 impl Preview {

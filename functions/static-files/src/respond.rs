@@ -1,7 +1,6 @@
-//! Builds the response for a file, with its caching headers.
+//! Builds the response for a file, with its caching headers (A1).
 
 use domain::http::{
-    problem::Problem,
     request::{Headers, Request},
     routes::{StaticFiles, no_such_route},
 };
@@ -44,7 +43,7 @@ pub fn respond<H: Headers>(
     let (StaticFiles::File, _) = request.route()?;
     let name = file_name(request.path());
     if name == SETTINGS {
-        let document = settings.document.as_ref().map_err(Problem::clone)?;
+        let document = settings.document.as_ref().map_err(platform::settings::refusal)?;
         let response = Response::json(200, document).header("cache-control", CACHE_ONE_MINUTE);
         return Ok(settings.policies.add_headers(response, &name));
     }

@@ -59,6 +59,8 @@ fn policy(widget_sources: &str, sign_in: &SignInSettings, style_source: &str) ->
 
 #[cfg(test)]
 mod tests {
+    use domain::settings::Variables;
+
     use super::*;
 
     #[test]
@@ -87,11 +89,12 @@ mod tests {
     fn the_policy_allows_the_origins_of_the_configured_sign_in_and_no_others() {
         let none = policy("", &SignInSettings::none(), "");
         assert!(none.contains("connect-src 'self'; form-action 'self';"), "{none}");
-        let shop = SignInSettings::parse(|name| match name {
-            "sign_in_url" => "https://shop.example/login",
-            "session_url" => "https://api.shop.example/session",
-            _ => "",
-        });
+        let variables = |name| match name {
+            "sign_in_url" => "https://shop.example/login".into(),
+            "session_url" => "https://api.shop.example/session".into(),
+            _ => "".into(),
+        };
+        let shop = SignInSettings::parse(&Variables(&variables));
         let shop = policy("", &shop.expect("settings"), "");
         let directives = "connect-src 'self' https://api.shop.example; form-action 'self' https://shop.example;";
         assert!(shop.contains(directives), "{shop}");

@@ -1,4 +1,4 @@
-// The shop's own name, logo, colour and texts (`shop_name`, `shop_logo`, `shop_color`, `shop_texts`).
+// The shop's own name, logo, colour and texts (G15).
 
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";

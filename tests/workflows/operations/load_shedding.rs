@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use domain::http::problem::Code;
+use operations::commands::shed;
 use stores::{
     Redis, Sql, StoreError,
     keys::ACTIVITIES,
@@ -62,7 +63,7 @@ async fn is_shed<R: Redis, S: Sql>(fixture: &Fixture<R, S>, n: u64) -> bool {
 async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_later() {
     for ledger in LEDGERS {
         let fixture = isolated(new_fixture(ledger, 5, 1).await);
-        assert_eq!(fixture.operator().set_shedding(true).await.unwrap(), 1, "{ledger}");
+        assert_eq!(shed::set(&fixture.redis, &fixture.sql, true).await.unwrap(), 1, "{ledger}");
         assert!(is_shed(&fixture, 1).await, "{ledger}");
         let fixture = shared(fixture);
         pause(&fixture).await;
@@ -78,7 +79,7 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         let fixture = isolated(fixture);
         assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off for an activity published during shedding");
 
-        assert_eq!(fixture.operator().set_shedding(false).await.unwrap(), 1, "{ledger}");
+        assert_eq!(shed::set(&fixture.redis, &fixture.sql, false).await.unwrap(), 1, "{ledger}");
         assert!(!is_shed(&fixture, 1).await, "{ledger}");
         let fixture = shared(fixture);
         fixture.write_batch().await.unwrap();
@@ -96,7 +97,7 @@ async fn load_shedding_creates_no_gate() {
         fixture.delete_redis_keys().await;
         let fixture = isolated(fixture);
         assert_eq!(
-            fixture.operator().set_shedding(true).await.unwrap(),
+            shed::set(&fixture.redis, &fixture.sql, true).await.unwrap(),
             0,
             "{ledger}: a gate was changed although none exists"
         );
@@ -111,15 +112,15 @@ async fn load_shedding_reports_an_unavailable_store_and_can_be_repeated() {
         let fixture = isolated(new_fixture(ledger, 5, 1).await);
         fixture.redis.unavailable.set(true);
         assert!(
-            matches!(fixture.operator().set_shedding(true).await, Err(StoreError::RedisUnavailable(_))),
+            matches!(shed::set(&fixture.redis, &fixture.sql, true).await, Err(StoreError::RedisUnavailable(_))),
             "{ledger}"
         );
         fixture.redis.unavailable.set(false);
-        assert_eq!(fixture.operator().set_shedding(true).await.unwrap(), 1, "{ledger}");
+        assert_eq!(shed::set(&fixture.redis, &fixture.sql, true).await.unwrap(), 1, "{ledger}");
         assert!(is_shed(&fixture, 1).await, "{ledger}");
         // The gates are updated even if the ledger cannot store the switch.
         fixture.sql.run("DROP TABLE switches", vec![]).await.unwrap();
-        assert!(fixture.operator().set_shedding(false).await.is_err(), "{ledger}");
+        assert!(shed::set(&fixture.redis, &fixture.sql, false).await.is_err(), "{ledger}");
         assert!(!is_shed(&fixture, 1).await, "{ledger}");
     }
 }

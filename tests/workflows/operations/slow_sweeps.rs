@@ -7,14 +7,14 @@ use std::{
     time::Duration,
 };
 
-use domain::{ids::ActivityId, time::Millis};
+use domain::{ids::ActivityId, settings::Retention, time::Millis};
 use operations::{
     commands::stats,
     upkeep::{
         gates,
         passes::LEASE_MS,
         report::Report,
-        sweep::{Retention, SweepOutcome, Sweeper},
+        sweep::{SweepOutcome, Sweeper},
     },
 };
 use orders::ledger::{events::set_enabled, order_rows};
@@ -77,12 +77,12 @@ impl<'a> SlowLedger<'a> {
         NOW.plus(self.stopwatch.get().as_millis() as i64)
     }
 
-    /// Runs a sweep that begins at `now`, and keeps activities for `retention_days`.
-    async fn sweep(&self, redis: &RealRedis, now: Millis, retention_days: &str) -> Report {
+    /// Runs a sweep that begins at `now`, and keeps activities for `activity_days`.
+    async fn sweep(&self, redis: &RealRedis, now: Millis, activity_days: Option<i64>) -> Report {
         let services = Services::accepting();
         let clock = || now.plus(self.stopwatch.get().as_millis() as i64);
         let sweeper = Sweeper {
-            retention: Retention::parse("", retention_days),
+            retention: Retention { address_days: Some(30), activity_days },
             stopwatch: &|| self.stopwatch.get(),
             ..sweeper((redis, self), &services, &clock)
         };
@@ -100,7 +100,7 @@ async fn a_sweep_that_waits_for_its_lease_goes_by_the_time_after_the_wait() {
         let fixture = new_fixture(ledger, 3, 3).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         let slow = SlowLedger::new(&fixture, "INSERT INTO leases", wait);
-        assert_eq!(slow.sweep(&fixture.redis, NOW, "").await.written, 1, "{ledger}");
+        assert_eq!(slow.sweep(&fixture.redis, NOW, None).await.written, 1, "{ledger}");
         let order = order_rows::load(&fixture.sql, &fixture.order_no(1)).await.unwrap().unwrap().order;
         let time_to_pay = order.pay_by.unwrap().0 - slow.now().0;
         assert!(time_to_pay >= 300_000, "{ledger}: {time_to_pay} ms to pay");
@@ -117,7 +117,7 @@ async fn an_erasure_stops_when_the_time_is_up_and_the_next_sweep_continues_it() 
     for ledger in LEDGERS {
         let fixture = old_activity(ledger).await;
         let slow = SlowLedger::new(&fixture, "DELETE FROM orders", Duration::from_secs(20));
-        let erase = async || slow.sweep(&fixture.redis, erasure::LATER, "0").await.erased_activities;
+        let erase = async || slow.sweep(&fixture.redis, erasure::LATER, Some(0)).await.erased_activities;
         assert_eq!(erase().await, 0, "{ledger}: it went on after 20 s");
         assert_eq!(erase().await, 1, "{ledger}");
     }
@@ -131,12 +131,12 @@ async fn a_sweep_whose_time_is_used_up_by_refunds_erases_old_addresses_and_activ
     for ledger in LEDGERS {
         let fixture = old_activity(ledger).await;
         let slow = SlowLedger::new(&fixture, "UPDATE refunds", Duration::from_secs(20));
-        let report = slow.sweep(&fixture.redis, MONTHS_LATER, "").await;
+        let report = slow.sweep(&fixture.redis, MONTHS_LATER, None).await;
         assert!(report.erased > 0, "{ledger}: {report:?}");
         assert_eq!(addresses::load(&fixture.sql, &fixture.order_no(8)).await.unwrap(), None, "{ledger}");
         let last_renewal = slow.renewals.borrow().last().copied();
         assert_eq!(last_renewal, Some((NOW.plus(20_000), MONTHS_LATER.plus(20_000 + LEASE_MS))), "{ledger}");
-        assert_eq!(slow.sweep(&fixture.redis, MONTHS_LATER, "90").await.erased_activities, 1, "{ledger}");
+        assert_eq!(slow.sweep(&fixture.redis, MONTHS_LATER, Some(90)).await.erased_activities, 1, "{ledger}");
     }
 }
 
@@ -147,7 +147,7 @@ async fn a_sweep_whose_time_is_used_up_by_refunds_continues_a_rebuild() {
         rebuilds::set_up(&fixture).await;
         fixture.rebuild(ONE_ORDER).await.unwrap();
         let slow = SlowLedger::new(&fixture, "UPDATE refunds", Duration::from_secs(20));
-        assert_eq!(slow.sweep(&fixture.redis, NOW.plus(60_000), "").await.rebuilds, 1, "{ledger}");
+        assert_eq!(slow.sweep(&fixture.redis, NOW.plus(60_000), None).await.rebuilds, 1, "{ledger}");
     }
 }
 
@@ -165,7 +165,7 @@ async fn the_time_to_pay_starts_when_a_sweep_continues_the_rebuild_that_writes_t
         fixture.sql.run("UPDATE activities SET state = 'paused', pay_timeout_ms = 20000", vec![]).await.unwrap();
         fixture.rebuild(ONE_ORDER).await.unwrap();
         let slow = SlowLedger::new(&fixture, "UPDATE refunds", Duration::from_secs(20));
-        slow.sweep(&fixture.redis, NOW.plus(60_000), "").await;
+        slow.sweep(&fixture.redis, NOW.plus(60_000), None).await;
         let pay_by = fixture.order_row(lost).await.order.pay_by.unwrap();
         assert!(pay_by >= slow.now().plus(60_000 + 20_000), "{ledger}: {pay_by:?}");
     }
@@ -180,7 +180,7 @@ async fn a_sweep_whose_payments_are_slow_corrects_gates_by_the_time_after_them()
         fixture.record_payment(&fixture.order_no(1), NOW).await;
         // The request that makes the change has 10 s for it.
         let slow = SlowLedger::new(&fixture, "UPDATE callbacks", Duration::from_secs(6));
-        assert_eq!(slow.sweep(&fixture.redis, NOW.plus(5_000), "").await.warmed_up, 1, "{ledger}");
+        assert_eq!(slow.sweep(&fixture.redis, NOW.plus(5_000), None).await.warmed_up, 1, "{ledger}");
     }
 }
 
@@ -189,7 +189,7 @@ async fn a_slow_erasure_of_rows_stops_after_a_batch() {
     for ledger in LEDGERS {
         let fixture = old_activity(ledger).await;
         let slow = SlowLedger::new(&fixture, "FROM addresses", Duration::from_secs(2));
-        slow.sweep(&fixture.redis, MONTHS_LATER, "").await;
+        slow.sweep(&fixture.redis, MONTHS_LATER, None).await;
         // It counts and deletes rows.
         assert_eq!(slow.stopwatch.get(), Duration::from_secs(4), "{ledger}");
     }
@@ -260,7 +260,7 @@ async fn an_activity_whose_gate_cannot_be_corrected_delays_no_order_of_another_o
         fixture.publish_second_activity().await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         let slow = SlowLedger::new(&fixture, "WHERE id = ?1 AND state", Duration::from_secs(9));
-        let report = slow.sweep(&fixture.redis, NOW, "").await;
+        let report = slow.sweep(&fixture.redis, NOW, None).await;
         assert_eq!((report.written, report.warmed_up), (1, 1), "{ledger}");
     }
 }

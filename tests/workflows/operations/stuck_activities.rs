@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use domain::{ids::ActivityId, order::OrderStatus, webhook::ProviderCallback};
 use operations::upkeep::{passes, report::Report};
 use orders::ledger::order_rows;
-use payments::{callbacks, ledger::callback_rows};
+use payments::{
+    callbacks,
+    ledger::callback_rows::{self, RecordIf},
+};
 use stores::{Sql, ledger::leases, ports::SqlValue};
 
 use crate::{
@@ -97,7 +100,7 @@ async fn a_callback_without_an_order_that_the_ledger_fails_on_delays_no_other() 
             payment_id: format!("{stuck}."),
             ..ProviderCallback::default()
         };
-        callback_rows::record_callback(&fixture.sql, &failed, NOW).await.unwrap();
+        callback_rows::record(&fixture.sql, &failed, RecordIf::Always, NOW).await.unwrap();
         fixture.record_payment(&other, NOW.plus(1)).await;
         let (locked, later) = (locked_for(&fixture.sql, &stuck), NOW.plus(60_000));
         let round = callbacks::apply_pending(&fixture.redis, &locked, later, 10, &BTreeSet::new()).await.unwrap();

@@ -5,11 +5,11 @@ use std::{
     time::Duration,
 };
 
-use domain::{order::OrderStatus, time::Millis};
+use domain::{order::OrderStatus, settings::Retention, time::Millis};
 use operations::upkeep::{
     passes::{LEASE, LEASE_MS},
     report::Notice,
-    sweep::{Retention, SweepOutcome, Sweeper},
+    sweep::{SweepOutcome, Sweeper},
 };
 use orders::ledger::events::set_enabled;
 use payments::ledger::addresses;
@@ -152,7 +152,7 @@ async fn a_sweep_by_a_redis_whose_clock_is_months_ahead_erases_nothing() {
         let sweep = async |app_clock: Millis| {
             let clock = || app_clock;
             let sweeper = Sweeper {
-                retention: Retention::parse("", "90"),
+                retention: Retention { address_days: Some(30), activity_days: Some(90) },
                 log: &|notice| log.borrow_mut().push(notice.subject.clone()),
                 ..sweeper((&fixture.redis, &fixture.sql), &services, &clock)
             };

@@ -2,7 +2,6 @@
 
 use domain::{
     ids::OrderNo,
-    money::Money,
     order::OrderStatus,
     webhook::{PaymentProvider, ProviderCallback},
 };
@@ -22,6 +21,7 @@ use crate::{
     crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
     fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
+    payments::report,
 };
 
 /// Applies a callback that a refund of `payment` failed. `refund` is the provider's id of the refund.
@@ -46,13 +46,9 @@ pub async fn refund_ended(
 ) -> CallbackEffect {
     let callback = ProviderCallback {
         id: event.to_owned(),
-        kind: kind.to_owned(),
-        order_no: order_no.to_string(),
-        payment_id: payment.to_owned(),
-        money: Money::new(100, "EUR"),
         refund_id: refund.to_owned(),
         provider: Some(PaymentProvider::Stripe),
-        ..ProviderCallback::default()
+        ..report(kind, order_no, payment)
     };
     callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
 }
@@ -171,25 +167,27 @@ async fn a_failed_refund_is_sent_again_once_however_often_its_failure_is_reporte
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
             let order_no = fixture.refunding_order(1, "ada").await;
             let payment = format!("pay-{order_no}");
-            let report = async |event| refund_failed(&fixture, &order_no, &payment, "re_0", event).await;
+            let reported = async |event| refund_failed(&fixture, &order_no, &payment, "re_0", event).await;
             let failures = async || refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures;
             provider.refund_behaviour.set(if fails_at_once { RefundBehaviour::Fail } else { RefundBehaviour::Accept });
-            fixture.send_refunds(&provider, 0).await.unwrap();
-            let first = report("refund.failed").await;
+            let sent = fixture.send_refunds(&provider, 0).await.unwrap();
+            let reason = sent.failed.first().map(|failed| failed.reason.as_str());
+            assert_eq!(reason, fails_at_once.then_some("the card is gone"), "{ledger}");
+            let first = reported("refund.failed").await;
             assert_eq!(first == CallbackEffect::NoChange, fails_at_once, "{ledger}");
-            assert_eq!(report("refund.updated").await, CallbackEffect::NoChange, "{ledger}");
+            assert_eq!(reported("refund.updated").await, CallbackEffect::NoChange, "{ledger}");
             assert_eq!(failures().await, 1, "{ledger}");
             // The second refund is made, and its answer is lost.
             provider.refund_behaviour.set(RefundBehaviour::Accept);
             provider.drops_responses.set(true);
             fixture.send_refunds(&provider, 60_000).await.unwrap();
-            assert_eq!(report("charge.refund.updated").await, CallbackEffect::NoChange, "{ledger}");
+            assert_eq!(reported("charge.refund.updated").await, CallbackEffect::NoChange, "{ledger}");
             provider.drops_responses.set(false);
             provider.refund_behaviour.set(RefundBehaviour::Succeed);
             fixture.send_refunds(&provider, 10_000_000).await.unwrap();
             assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: a third refund was sent");
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-            assert_eq!(report("another").await, CallbackEffect::NoChange, "{ledger}");
+            assert_eq!(reported("another").await, CallbackEffect::NoChange, "{ledger}");
         }
     }
 }
@@ -295,14 +293,8 @@ async fn a_refund_that_was_confirmed_in_part_ends_whatever_is_reported_since() {
             fixture.send_refunds(&provider, 0).await.unwrap();
         },
         async |fixture| {
-            let callback = ProviderCallback {
-                id: "s".to_owned(),
-                kind: "refund.succeeded".to_owned(),
-                order_no: fixture.order_no(1).to_string(),
-                payment_id: format!("pay-{}", fixture.order_no(1)),
-                money: Money::new(100, "EUR"),
-                ..ProviderCallback::default()
-            };
+            let order_no = fixture.order_no(1);
+            let callback = report("refund.succeeded", &order_no, &format!("pay-{order_no}"));
             callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.map(|_| ())
         },
         async |fixture| {

@@ -13,7 +13,7 @@ use payments::{
     checkout::CheckoutError,
     commands::CommandOutcome,
     ledger::{
-        addresses, refunds,
+        addresses,
         sessions::{self, Session},
     },
     provider::{Presentation, Provider},
@@ -323,23 +323,6 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
 }
 
 #[tokio::test]
-async fn a_payment_of_an_ended_session_is_refunded_if_the_next_session_was_paid_too() {
-    for ledger in LEDGERS {
-        let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-        let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
-        let ended = provider.last_session(&order_no.to_string());
-        fixture.session_ended(&order_no, &ended, "e").await.unwrap();
-        fixture.checkout(&provider, &order_no, "sealed").await.unwrap();
-        fixture.pay_without_callback(&provider, &order_no, ledger).await;
-        fixture.payment_succeeded_with_id(&order_no, "first").await.unwrap();
-        let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-        assert_eq!(open.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), ["first"], "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-        assert_eq!(fixture.units().await, (4, 0, 1), "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn an_order_without_a_session_expires_without_a_provider_call() {
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
@@ -377,31 +360,5 @@ async fn a_refund_is_retried_until_it_is_confirmed_and_made_once() {
         assert_eq!(send(100_000_000).await.attempted, 0, "{ledger}: a confirmed refund was sent again");
         assert_eq!(provider.refunds.borrow().len(), 1, "{ledger}");
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_failed_refund_is_requested_again_and_listed_for_operators() {
-    for ledger in LEDGERS {
-        let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-        let order_no = fixture.refunding_order(1, "ada").await;
-        provider.refund_behaviour.set(RefundBehaviour::Fail);
-        assert_eq!(fixture.send_refunds(&provider, 0).await.unwrap().failed[0].reason, "the card is gone", "{ledger}");
-        let stuck = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-        assert_eq!(stuck.len(), 1, "{ledger}");
-        assert_eq!((stuck[0].failures, stuck[0].last_error.as_str()), (1, "the card is gone"), "{ledger}");
-        provider.refund_behaviour.set(RefundBehaviour::Accept);
-        assert_eq!(fixture.send_refunds(&provider, 60_000).await.unwrap().attempted, 1, "{ledger}");
-        assert_eq!(
-            provider.refunds.borrow().len(),
-            2,
-            "{ledger}: the second attempt after a failure must create a new refund"
-        );
-        // A late callback that the first refund failed does not fail the second refund.
-        for (refund, failures) in [("re_0", 1), ("re_1", 2)] {
-            let failed = fixture.refund_callback(&order_no, refund);
-            refunds::record_failure(&fixture.sql, &failed, NOW.plus(60_000)).await.unwrap();
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures, failures, "{ledger}");
-        }
     }
 }

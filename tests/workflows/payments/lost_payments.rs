@@ -2,7 +2,7 @@
 //!
 //! No provider gets a refund with the placeholder id. The next callback of the payment supplies the id.
 
-use domain::{ids::OrderNo, order::OrderStatus, time::Millis, webhook::PaymentProvider};
+use domain::{ids::OrderNo, order::OrderStatus, time::Millis};
 use futures::future::join_all;
 use operations::ledger::backlog::load;
 use payments::{
@@ -15,10 +15,9 @@ use payments::{
 
 use crate::{
     crash_points::crash_at_every_call,
-    fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
+    fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, new_fixture},
     operations::epochs::{RealFixture, pause, rebuild_activity, resume},
-    payments::payment_service::providers,
 };
 
 /// Creates a paid order that the ledger lost and a rebuild backfilled from Redis, which does not store payment ids.
@@ -67,31 +66,6 @@ async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() 
         assert_eq!(provider.refunds.borrow().keys().collect::<Vec<_>>(), [&(format!("pay-{order_no}"), 0)], "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn no_provider_receives_a_refund_before_a_callback_supplies_the_payment_id() {
-    for ledger in LEDGERS {
-        let (service, stripe) = (FakeEndpoint::default(), FakeEndpoint::default());
-        let providers = [
-            providers(PaymentProvider::Webhook, &service, &stripe),
-            providers(PaymentProvider::Stripe, &service, &stripe),
-        ];
-        for (provider, http) in providers.iter().zip([&service, &stripe]) {
-            let fixture = new_fixture(ledger, 2, 1).await;
-            let order_no = paid_order_without_payment_id(&fixture, 1, "ada").await;
-            fixture.request_refund(&order_no).await.unwrap();
-            let send = async |ms| fixture.send_refunds(provider, ms).await.unwrap();
-            send(0).await;
-            send(3_600_000).await;
-            assert_eq!(*http.requests.borrow(), [], "{ledger}");
-            fixture.payment_succeeded(&order_no, "again").await.unwrap();
-            send(0).await;
-            let body = http.requests.borrow().iter().map(|request| request.body.clone()).collect::<Vec<_>>();
-            assert_eq!(body.len(), 1, "{ledger}");
-            assert!(body[0].contains(&format!("pay-{order_no}")), "{ledger}: {body:?}");
-        }
     }
 }
 

@@ -2,8 +2,6 @@
 //!
 //! This holds at any crash of the refund, and for any concurrent replay or redelivery of the payment's callback.
 
-use std::cell::Cell;
-
 use domain::{ids::OrderNo, money::Money, order::OrderStatus, webhook::ProviderCallback};
 use operations::ledger::backlog;
 use payments::{
@@ -13,39 +11,36 @@ use payments::{
     },
     ledger::{callback_rows, refunds},
 };
-use stores::{
-    Sql, StoreError,
-    ports::{Dialect, SqlValue},
-};
+use stores::{Sql, StoreError};
 
 use crate::{
+    at_every_call::at_every_call,
     crash_points::crash_at_every_call,
     fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
-    stores::RealLedger,
+    payments::report,
 };
 
 fn payment_callback(order_no: &OrderNo, event: &str) -> ProviderCallback {
-    ProviderCallback {
-        id: event.to_owned(),
-        kind: "payment.succeeded".to_owned(),
-        order_no: order_no.to_string(),
-        payment_id: "p".to_owned(),
-        money: Money::new(100, "EUR"),
-        ..ProviderCallback::default()
-    }
+    ProviderCallback { id: event.to_owned(), ..report("payment.succeeded", order_no, "p") }
 }
 
 /// The id of the callback that [`Fixture::order_with_parked_payment`] holds.
 const PARKED_CALLBACK: &str = "evt-p";
 
 /// Creates a pending order with a parked callback, which arrived before the order was in the ledger.
-async fn order_with_parked_payment(fixture: &RealFixture) -> OrderNo {
+async fn park_payment(fixture: &RealFixture) -> OrderNo {
     fixture.reserve(1, "ada", 1).await.unwrap();
     let order_no = fixture.order_no(1);
     assert_eq!(fixture.payment_succeeded_with_id(&order_no, "p").await.unwrap(), CallbackEffect::Parked);
     fixture.write_batch().await.unwrap();
     order_no
+}
+
+async fn order_with_parked_payment(ledger: &str) -> RealFixture {
+    let fixture = new_fixture(ledger, 2, 1).await;
+    park_payment(&fixture).await;
+    fixture
 }
 
 async fn reapply_parked(fixture: &RealFixture) -> ResolveOutcome {
@@ -74,7 +69,7 @@ async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
     crash_at_every_call(
         2,
         async |fixture| {
-            order_with_parked_payment(fixture).await;
+            park_payment(fixture).await;
         },
         async |fixture| parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.map(|_| ()),
         async |fixture, point| {
@@ -85,44 +80,49 @@ async fn a_crashed_manual_refund_leaves_a_paid_order_or_a_refund() {
     .await;
 }
 
-/// A ledger that runs `action` to its end before its `calls_left`-th call from now.
-struct HookBeforeCall<'a, F> {
-    sql: &'a RealLedger,
-    calls_left: Cell<u32>,
-    action: F,
-}
-
-impl<F: AsyncFn()> Sql for HookBeforeCall<'_, F> {
-    fn dialect(&self) -> Dialect {
-        self.sql.dialect()
-    }
-
-    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        self.calls_left.set(self.calls_left.get().wrapping_sub(1));
-        if self.calls_left.get() == 0 {
-            (self.action)().await;
-        }
-        self.sql.run(statement, params).await
-    }
-}
-
 #[tokio::test]
 async fn a_replay_during_a_manual_refund_runs_before_or_after_it() {
-    for ledger in LEDGERS {
-        for call in 1..=4 {
-            let fixture = new_fixture(ledger, 2, 1).await;
-            let order_no = order_with_parked_payment(&fixture).await;
-            let action = async || assert_ne!(reapply_parked(&fixture).await, ResolveOutcome::OrderPaid);
-            let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
-            let refunded = parked::refund(&fixture.redis, &hooked_ledger, PARKED_CALLBACK, NOW).await.unwrap();
-            reapply_parked(&fixture).await;
-            let paid = assert_kept_or_refunded(&fixture, &order_no, &format!("{ledger}, call {call}")).await;
-            assert_eq!(
-                refunded == ResolveOutcome::Done(CallbackEffect::Changed),
-                !paid,
-                "{ledger}, call {call}: {refunded:?}"
-            );
-        }
+    at_every_call(
+        order_with_parked_payment,
+        async |redis, sql, _| {
+            parked::refund(redis, sql, PARKED_CALLBACK, NOW).await.unwrap();
+        },
+        async |fixture| assert_ne!(reapply_parked(fixture).await, ResolveOutcome::OrderPaid),
+        async |fixture, point| {
+            reapply_parked(fixture).await;
+            assert_kept_or_refunded(fixture, &fixture.order_no(1), point).await;
+        },
+    )
+    .await;
+}
+
+/// The order waits for the payment, or was released.
+#[tokio::test]
+async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
+    for is_late in [false, true] {
+        at_every_call(
+            async |ledger| {
+                let fixture = order_with_parked_payment(ledger).await;
+                if is_late {
+                    fixture.expire_orders().await.unwrap();
+                }
+                fixture
+            },
+            async |redis, sql, fixture| {
+                let callback = payment_callback(&fixture.order_no(1), "again");
+                let applied = callbacks::apply(redis, sql, &callback, NOW).await;
+                // A callback that comes too late may fail as unavailable. The provider then redelivers it.
+                assert!(matches!(applied, Ok(_) | Err(StoreError::LedgerUnavailable(_))), "{applied:?}");
+            },
+            async |fixture| {
+                parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
+            },
+            async |fixture, point| {
+                redeliver_payment(fixture, &fixture.order_no(1), "again").await;
+                assert_kept_or_refunded(fixture, &fixture.order_no(1), point).await;
+            },
+        )
+        .await;
     }
 }
 
@@ -154,33 +154,10 @@ async fn a_parked_callback_has_one_name() {
 }
 
 #[tokio::test]
-async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
-    for ledger in LEDGERS {
-        for call in 1..=8 {
-            let fixture = new_fixture(ledger, 2, 1).await;
-            let order_no = order_with_parked_payment(&fixture).await;
-            let action = async || {
-                parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
-            };
-            let hooked_ledger = HookBeforeCall { sql: &fixture.sql, calls_left: Cell::new(call), action };
-            // A callback that comes too late may fail as unavailable. The provider then redelivers it.
-            let applied =
-                callbacks::apply(&fixture.redis, &hooked_ledger, &payment_callback(&order_no, "again"), NOW).await;
-            assert!(
-                matches!(applied, Ok(_) | Err(StoreError::LedgerUnavailable(_))),
-                "{ledger}, call {call}: {applied:?}"
-            );
-            redeliver_payment(&fixture, &order_no, "again").await;
-            assert_kept_or_refunded(&fixture, &order_no, &format!("{ledger}, call {call}")).await;
-        }
-    }
-}
-
-#[tokio::test]
 async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = order_with_parked_payment(&fixture).await;
+        let order_no = park_payment(&fixture).await;
         parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
         assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
@@ -201,39 +178,10 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
 }
 
 #[tokio::test]
-async fn the_schema_lets_no_refunded_payment_pay_or_identify_an_order() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = order_with_parked_payment(&fixture).await;
-        let callback = callback_rows::load_parked(&fixture.sql, PARKED_CALLBACK).await.unwrap().unwrap();
-        parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
-        assert_eq!(
-            callback_rows::mark_paid(&fixture.sql, &callback, OrderStatus::PendingPayment, NOW).await.unwrap(),
-            None,
-            "{ledger}"
-        );
-        fixture.expire_orders().await.unwrap();
-        assert_eq!(
-            callback_rows::mark_paid(&fixture.sql, &callback, OrderStatus::Expired, NOW).await.unwrap(),
-            None,
-            "{ledger}"
-        );
-        assert_eq!(callback_rows::refund_late_payment(&fixture.sql, &callback, NOW).await.unwrap(), None, "{ledger}");
-        let lost = callback_rows::Callback { payment: callback_rows::LOST_PAYMENT.to_owned(), ..callback.clone() };
-        assert!(
-            callback_rows::mark_paid(&fixture.sql, &lost, OrderStatus::Expired, NOW).await.unwrap().is_some(),
-            "{ledger}"
-        );
-        assert!(!callback_rows::restore_payment_id(&fixture.sql, &callback).await.unwrap(), "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = order_with_parked_payment(&fixture).await;
+        let order_no = park_payment(&fixture).await;
         assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::Changed, "{ledger}");
         assert_eq!(
             parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap(),
@@ -308,7 +256,7 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
 async fn no_payment_of_an_order_whose_payment_id_was_lost_is_refunded_as_a_second_one() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = order_with_parked_payment(&fixture).await;
+        let order_no = park_payment(&fixture).await;
         let callback = callback_rows::load_parked(&fixture.sql, PARKED_CALLBACK).await.unwrap().unwrap();
         let lost = callback_rows::Callback { payment: callback_rows::LOST_PAYMENT.to_owned(), ..callback };
         callback_rows::mark_paid(&fixture.sql, &lost, OrderStatus::PendingPayment, NOW).await.unwrap().expect("paid");
@@ -349,7 +297,7 @@ async fn parked_callbacks_are_listed_page_by_page_however_many_wait() {
 async fn a_callback_with_an_outcome_of_a_later_build_is_listed_and_kept_for_that_build() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
-        order_with_parked_payment(&fixture).await;
+        park_payment(&fixture).await;
         fixture.sql.run("UPDATE callbacks SET outcome = 'held_by_a_later_build'", Vec::new()).await.unwrap();
         let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(

@@ -16,6 +16,7 @@ use payments::{
 use crate::{
     fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, new_fixture},
+    payments::{bounced_refunds::requested_refund, report},
 };
 
 #[tokio::test]
@@ -38,125 +39,54 @@ async fn a_second_payment_is_refunded_and_the_order_stays_paid() {
     }
 }
 
-/// Someone refunds a part of an overpayment in the provider's dashboard.
+/// Someone refunds a part of the payment in the provider's dashboard.
 #[tokio::test]
-async fn a_partial_refund_does_not_confirm_an_overpayment() {
+async fn a_partial_refund_confirms_no_refund() {
     for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        fixture.payment_succeeded_with_id(&order_no, "first").await.unwrap();
-        fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
-        let refunded = async |amount, currency| {
-            let callback = ProviderCallback {
-                id: format!("refunded-{amount}-{currency}"),
-                kind: "refund.succeeded".to_owned(),
-                order_no: order_no.to_string(),
-                payment_id: "second".to_owned(),
-                money: Money::new(amount, currency),
-                ..ProviderCallback::default()
-            };
-            callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
-        };
-        for (amount, currency) in [(99, "EUR"), (100, "USD")] {
-            assert_eq!(refunded(amount, currency).await, CallbackEffect::Parked, "{ledger}: {amount} {currency}");
+        for kind in [RefundKind::Orders, RefundKind::Overpayments] {
+            let fixture = new_fixture(ledger, 5, 1).await;
+            let (order_no, payment) = requested_refund(&fixture, kind).await;
+            for (amount, currency, effect, open) in [
+                (99, "EUR", CallbackEffect::Parked, 1),
+                (100, "USD", CallbackEffect::Parked, 1),
+                (100, "EUR", CallbackEffect::Changed, 0),
+            ] {
+                let (id, money) = (format!("{amount} {currency}"), Money::new(amount, currency));
+                let callback = ProviderCallback { id, money, ..report("refund.succeeded", &order_no, &payment) };
+                let applied = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
+                assert_eq!(applied, effect, "{ledger} {kind:?}: {amount} {currency}");
+                let unconfirmed = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+                assert_eq!(unconfirmed.len(), open, "{ledger} {kind:?}: {amount} {currency}");
+            }
+            let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
+            assert!(parked.iter().all(|callback| callback.outcome == CallbackOutcome::WrongAmount), "{parked:?}");
         }
-        let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
-        assert!(parked.iter().all(|callback| callback.outcome == CallbackOutcome::WrongAmount), "{ledger}: {parked:?}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
-        assert_eq!(refunded(100, "EUR").await, CallbackEffect::Changed, "{ledger}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
     }
 }
 
+/// The order waits for the payment, or was released, and its unit is free or sold.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_concurrent_duplicates_pay_once() {
+async fn a_thousand_duplicates_of_a_payment_take_one_unit_or_start_one_refund() {
     for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        let all = (0..1_000).map(|_| fixture.payment_succeeded(&order_no, "e"));
-        let applied: Vec<_> = join_all(all).await.into_iter().map(Result::unwrap).collect();
-        assert!(applied.iter().all(|applied| *applied != CallbackEffect::Parked), "{ledger}");
-        assert_eq!(applied.iter().filter(|applied| **applied == CallbackEffect::Changed).count(), 1, "{ledger}");
-        assert_eq!(fixture.units().await, (4, 0, 1), "{ledger}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_duplicates_of_a_late_payment_take_one_unit_or_start_one_refund() {
-    for ledger in LEDGERS {
-        for free in [true, false] {
+        for (is_late, is_sold) in [(false, false), (true, false), (true, true)] {
             let fixture = new_fixture(ledger, 1, 1).await;
             let order_no = fixture.pending_order(1, "ada", 1).await;
-            fixture.expire_orders().await.unwrap();
-            if !free {
+            if is_late {
+                fixture.expire_orders().await.unwrap();
+            }
+            if is_sold {
                 fixture.pending_order(2, "bob", 1).await;
             }
             for applied in join_all((0..1_000).map(|_| fixture.payment_succeeded(&order_no, "e"))).await {
                 assert_ne!(applied.unwrap(), CallbackEffect::Parked, "{ledger}");
             }
             fixture.recover().await;
-            let status = fixture.ledger_status(&order_no).await;
-            if free {
-                assert_eq!((status, fixture.units().await), (Some(OrderStatus::Paid), (0, 0, 1)), "{ledger}");
-            } else {
-                assert_eq!((status, fixture.units().await), (Some(OrderStatus::Refunding), (0, 1, 0)), "{ledger}");
-                assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
-            }
+            let (status, units, refunds) =
+                if is_sold { (OrderStatus::Refunding, (0, 1, 0), 1) } else { (OrderStatus::Paid, (0, 0, 1), 0) };
+            assert_eq!(fixture.ledger_status(&order_no).await, Some(status), "{ledger}");
+            assert_eq!(fixture.units().await, units, "{ledger}");
+            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), refunds, "{ledger}");
         }
-    }
-}
-
-#[tokio::test]
-async fn of_two_late_payments_one_is_kept_and_one_refunded() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 1, 1).await;
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        fixture.expire_orders().await.unwrap();
-        let (first, second) = tokio::join!(
-            fixture.payment_succeeded_with_id(&order_no, "first"),
-            fixture.payment_succeeded_with_id(&order_no, "second")
-        );
-        first.unwrap();
-        second.unwrap();
-        fixture.recover().await;
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-        assert_eq!(
-            refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(),
-            1,
-            "{ledger}: expected one refund, of the other payment"
-        );
-        assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_refund_is_confirmed_once_and_only_with_its_amount() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.refunding_order(1, "ada").await;
-        assert_eq!(
-            fixture.apply_callback("refund.succeeded", &order_no, "r0", 99).await.unwrap(),
-            CallbackEffect::Parked,
-            "{ledger}"
-        );
-        let (one, two) =
-            tokio::join!(fixture.refund_succeeded(&order_no, "r1"), fixture.refund_succeeded(&order_no, "r2"));
-        assert!([one.unwrap(), two.unwrap()].contains(&CallbackEffect::Changed), "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-        assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_refund_made_at_the_provider_is_recorded() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.paid_order(1, "ada").await;
-        assert_eq!(fixture.refund_succeeded(&order_no, "r").await.unwrap(), CallbackEffect::Changed, "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-        assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-        assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}");
     }
 }
 
@@ -215,14 +145,8 @@ async fn a_second_payment_whose_refund_was_reported_first_is_not_refunded_again(
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.paid_order(1, "ada").await;
         let refunded = async |payment: &str, amount| {
-            let callback = ProviderCallback {
-                id: format!("refund-{payment}"),
-                kind: "refund.succeeded".to_owned(),
-                order_no: order_no.to_string(),
-                payment_id: payment.to_owned(),
-                money: Money::new(amount, "EUR"),
-                ..ProviderCallback::default()
-            };
+            let money = Money::new(amount, "EUR");
+            let callback = ProviderCallback { money, ..report("refund.succeeded", &order_no, payment) };
             callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
         };
         assert_eq!(refunded("second", 100).await, CallbackEffect::Parked, "{ledger}");

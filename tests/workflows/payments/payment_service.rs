@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use domain::{
     api::payments::PaymentCall,
+    ids::OrderNo,
     language::Language,
     order::OrderStatus,
     webhook::{PaymentProvider, ProviderCallback, sign},
@@ -11,10 +12,10 @@ use domain::{
 use operations::upkeep::passes;
 use orders::ledger::{order_changes, order_rows};
 use payments::{
-    callbacks::{self, CallbackEffect, parked},
+    callbacks::{self, CallbackEffect, Receipt, parked},
     checkout::{CheckoutError, checkout},
     commands::CommandOutcome,
-    ledger::{addresses::SealedAddress, refunds, sessions},
+    ledger::{addresses::SealedAddress, callback_rows, refunds, sessions},
     provider::{Caller, Providers, RetryPolicy, Stripe, Webhook},
     refunds::send_due,
     sessions::close_due,
@@ -30,6 +31,7 @@ use crate::{
     fakes::header,
     fixture::{DUE, LEDGERS, NOW, new_fixture},
     operations::epochs::RealFixture,
+    payments::report,
 };
 
 const SECRETS: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -307,22 +309,16 @@ async fn the_provider_that_has_an_overpayment_refunds_it() {
         let (fixture, service, stripe) = (new_fixture(ledger, 5, 1).await, Service::default(), Service::default());
         let order_no = fixture.pending_order(1, "ada", 1).await;
         fixture.open_session(&order_no, PaymentProvider::Stripe, NOW).await.unwrap();
-        let money = fixture.order_row(&order_no).await.order.money;
         let apply = async |kind: &str, refund: &str| {
             let callback = ProviderCallback {
-                id: format!("{kind}-{order_no}"),
-                kind: kind.to_owned(),
-                order_no: order_no.to_string(),
-                payment_id: "p".to_owned(),
-                money: money.clone(),
                 refund_id: refund.to_owned(),
                 provider: Some(PaymentProvider::Webhook),
-                ..ProviderCallback::default()
+                ..report(kind, &order_no, "p")
             };
             callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
         };
         assert_eq!(apply("payment.succeeded", "").await, CallbackEffect::Parked, "{ledger}");
-        parked::refund(&fixture.redis, &fixture.sql, &format!("payment.succeeded-{order_no}"), NOW).await.unwrap();
+        parked::refund(&fixture.redis, &fixture.sql, "payment.succeeded-p", NOW).await.unwrap();
         service.refund_status.replace("pending");
         let providers = providers(PaymentProvider::Stripe, &service, &stripe);
         let sent = send_due(&fixture.redis, &fixture.sql, &providers, NOW.plus(1_000), 10).await.unwrap();
@@ -339,22 +335,20 @@ async fn a_second_payment_without_an_id_is_parked() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
-        let money = fixture.order_row(&order_no).await.order.money;
         for (id, effect) in
             [("one", CallbackEffect::Changed), ("one", CallbackEffect::NoChange), ("two", CallbackEffect::Parked)]
         {
-            let callback = ProviderCallback {
-                id: id.to_owned(),
-                kind: "payment.succeeded".to_owned(),
-                order_no: order_no.to_string(),
-                money: money.clone(),
-                provider: Some(PaymentProvider::Webhook),
-                ..ProviderCallback::default()
-            };
+            let callback = ProviderCallback { id: id.to_owned(), ..report("payment.succeeded", &order_no, "") };
             let applied = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
             assert_eq!(applied, effect, "{ledger}: {id}");
         }
     }
+}
+
+/// Receives a payment that a provider which is no longer configured reports.
+async fn receive_unconfigured(fixture: &RealFixture, order_no: &OrderNo, provider: PaymentProvider) -> Receipt {
+    let callback = ProviderCallback { provider: Some(provider), ..report("payment.succeeded", order_no, "p") };
+    callbacks::receive(&fixture.redis, &fixture.sql, &callback, false, NOW).await.unwrap()
 }
 
 /// A ledger came back from a backup: the orders that it lost have no provider.
@@ -363,24 +357,15 @@ async fn an_order_whose_provider_was_lost_belongs_to_the_one_that_has_its_paymen
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
-        let row = fixture.order_row(&order_no).await;
-        assert!(!row.may_have_paid_at(PaymentProvider::Webhook), "{ledger}: no session was opened");
         order_changes::restart_payment(&fixture.sql, &order_no, "/pay", NOW).await.unwrap();
-        let row = fixture.order_row(&order_no).await;
-        assert!(row.may_have_paid_at(PaymentProvider::Webhook), "{ledger}");
-        let callback = ProviderCallback {
-            id: "e".to_owned(),
-            kind: "payment.succeeded".to_owned(),
-            order_no: order_no.to_string(),
-            payment_id: "p".to_owned(),
-            money: row.order.money,
-            provider: Some(PaymentProvider::Webhook),
-            ..ProviderCallback::default()
-        };
-        callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
-        let row = fixture.order_row(&order_no).await;
-        assert_eq!((row.order.status, row.provider.as_str()), (OrderStatus::Paid, "webhook"), "{ledger}");
-        assert!(!row.may_have_paid_at(PaymentProvider::Stripe), "{ledger}");
+        for (provider, expected) in [
+            (PaymentProvider::Webhook, Receipt::Applied(CallbackEffect::Changed)),
+            (PaymentProvider::Stripe, Receipt::NotOfItsOrders),
+        ] {
+            assert_eq!(receive_unconfigured(&fixture, &order_no, provider).await, expected, "{ledger}");
+            let row = fixture.order_row(&order_no).await;
+            assert_eq!((row.order.status, row.provider.as_str()), (OrderStatus::Paid, "webhook"), "{ledger}");
+        }
     }
 }
 
@@ -390,15 +375,36 @@ async fn an_order_whose_provider_was_lost_belongs_to_the_one_that_has_its_paymen
 async fn an_order_without_a_session_was_paid_nowhere_also_after_its_release() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 5).await;
-        let (cancelled, expired) = (fixture.pending_order(1, "ada", 1).await, fixture.pending_order(2, "ada", 1).await);
+        let [cancelled, expired, pending] = [
+            fixture.pending_order(1, "ada", 1),
+            fixture.pending_order(2, "ada", 1),
+            fixture.pending_order(3, "ada", 1),
+        ];
+        let (cancelled, expired, pending) = (cancelled.await, expired.await, pending.await);
         fixture.cancel(&cancelled).await.unwrap();
         order_changes::release(&fixture.sql, &expired, OrderStatus::Expired, "", NOW).await.unwrap().expect("expired");
-        for order_no in [&cancelled, &expired] {
-            let row = fixture.order_row(order_no).await;
+        for order_no in [&cancelled, &expired, &pending] {
             for provider in [PaymentProvider::Webhook, PaymentProvider::Stripe] {
-                assert!(!row.may_have_paid_at(provider), "{ledger}: {:?}", row.order.status);
+                let received = receive_unconfigured(&fixture, order_no, provider).await;
+                assert_eq!(received, Receipt::NotOfItsOrders, "{ledger} {order_no}");
             }
+            assert_eq!(callback_rows::list_for_order(&fixture.sql, order_no).await.unwrap(), [], "{ledger}: recorded");
         }
+    }
+}
+
+/// The provider delivers the callback again.
+#[tokio::test]
+async fn a_callback_about_a_queued_order_is_not_recorded() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        fixture.reserve(1, "ada", 1).await.unwrap();
+        let callback = report("payment.succeeded", &fixture.order_no(1), "p");
+        let receive = async || callbacks::receive(&fixture.redis, &fixture.sql, &callback, true, NOW).await.unwrap();
+        assert_eq!(receive().await, Receipt::OrderQueued, "{ledger}");
+        fixture.write_batch().await.unwrap();
+        assert_eq!(receive().await, Receipt::Applied(CallbackEffect::Changed), "{ledger}");
+        assert_eq!(receive().await, Receipt::Applied(CallbackEffect::NoChange), "{ledger}");
     }
 }
 

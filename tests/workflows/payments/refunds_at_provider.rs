@@ -17,7 +17,10 @@ use crate::{
     crash_points::crash_at_every_call_and_recover,
     fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
-    payments::bounced_refunds::{bounced_callback, parked_callbacks, refund_ended, refund_failed, requested_refund},
+    payments::{
+        bounced_refunds::{bounced_callback, parked_callbacks, refund_ended, refund_failed, requested_refund},
+        report,
+    },
 };
 
 #[tokio::test]
@@ -41,12 +44,11 @@ async fn refund_failed_without_order(fixture: &RealFixture, payment: &str, refun
 async fn part_failed_without_order(fixture: &RealFixture, payment: &str, amount: i64, refund: &str) -> CallbackEffect {
     let callback = ProviderCallback {
         id: format!("failed-{refund}"),
-        kind: "refund.failed".to_owned(),
-        payment_id: payment.to_owned(),
+        order_no: String::new(),
         money: Money::new(amount, "EUR"),
         refund_id: refund.to_owned(),
         provider: Some(PaymentProvider::Stripe),
-        ..ProviderCallback::default()
+        ..report("refund.failed", &fixture.order_no(1), payment)
     };
     callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap()
 }

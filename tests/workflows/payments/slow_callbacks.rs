@@ -2,12 +2,18 @@
 
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
-use domain::{ids::ActivityId, money::Money, order::OrderStatus, time::Millis, webhook::ProviderCallback};
+use domain::{ids::ActivityId, order::OrderStatus, time::Millis, webhook::ProviderCallback};
 use operations::upkeep::{
     report::Report,
-    sweep::{Retention, SweepOutcome, Sweeper},
+    sweep::{SweepOutcome, Sweeper},
 };
-use payments::callbacks::{self, CallbackEffect};
+use payments::{
+    callbacks::{self, CallbackEffect},
+    ledger::{
+        callback_rows::{self, RecordIf},
+        refunds,
+    },
+};
 use stores::{
     Sql, StoreError,
     ports::{Dialect, SqlValue},
@@ -16,6 +22,7 @@ use stores::{
 use crate::{
     fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
     fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture, open_connection},
+    payments::report,
     stores::{RealLedger, RealRedis},
 };
 
@@ -56,7 +63,7 @@ impl Failing<'_> {
             http: &FakeEndpoint::default(),
             events: None,
             ticket_secret: TICKET_SECRET,
-            retention: Retention::parse("", ""),
+            retention: Default::default(),
             owner: "a sweeper",
             clock: &|| NOW,
             stopwatch: &|| self.stopwatch.get(),
@@ -127,14 +134,8 @@ async fn a_callback_that_waits_is_applied_at_once_when_the_provider_delivers_it_
         callbacks::apply_pending(&fixture.redis, &failing, NOW, 10, &BTreeSet::new()).await.unwrap();
         let round = callbacks::apply_pending(&fixture.redis, &fixture.sql, NOW, 10, &BTreeSet::new()).await.unwrap();
         assert_eq!(round.applied, 0, "{ledger}");
-        let delivered = ProviderCallback {
-            id: format!("recorded-{order_no}"),
-            kind: "payment.succeeded".to_owned(),
-            order_no: order_no.to_string(),
-            payment_id: "pay".to_owned(),
-            money: Money::new(100, "EUR"),
-            ..ProviderCallback::default()
-        };
+        let id = format!("recorded-{order_no}");
+        let delivered = ProviderCallback { id, ..report("payment.succeeded", &order_no, "pay") };
         let effect = callbacks::apply(&fixture.redis, &fixture.sql, &delivered, NOW).await.unwrap();
         assert_eq!(effect, CallbackEffect::Changed, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
@@ -161,4 +162,24 @@ async fn a_callback_whose_row_is_locked_keeps_no_other_from_being_applied() {
     assert_eq!(fixture.ledger_status(&other).await, Some(OrderStatus::Paid));
     connection.run("ROLLBACK", Vec::new()).await.unwrap();
     assert_eq!(apply().await, 1);
+}
+
+/// SQLite has one writer.
+#[tokio::test]
+async fn of_two_payments_in_open_transactions_the_second_finds_the_order_paid() {
+    let fixture = new_fixture("postgres", 3, 3).await;
+    let order_no = fixture.pending_order(1, "ada", 1).await;
+    let [first, second] = ["first", "second"].map(|payment| report("payment.succeeded", &order_no, payment));
+    let connection = open_connection(&fixture).await;
+    connection.run("BEGIN", Vec::new()).await.unwrap();
+    callback_rows::record(&connection, &first, RecordIf::Always, NOW).await.unwrap();
+    let committing = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        connection.run("COMMIT", Vec::new()).await.unwrap();
+    };
+    let (applied, ()) = tokio::join!(callbacks::apply(&fixture.redis, &fixture.sql, &second, NOW), committing);
+    assert_eq!(applied.unwrap(), CallbackEffect::Changed);
+    assert_eq!(fixture.order_row(&order_no).await.payment, "first");
+    let refunds = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+    assert_eq!(refunds.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), ["second"]);
 }

@@ -1,4 +1,4 @@
-//! Tests of cancelling, expiring, paying and refunding orders, on both ledgers (C4, E3, E4, E5; I1, I5, I6).
+//! Tests of cancelling, expiring, paying and refunding orders, on both ledgers (C4, E3, E4, E5, E6; I1, I5, I6).
 
 use std::collections::BTreeSet;
 
@@ -16,132 +16,10 @@ use payments::{
 use sale::ledger::activities;
 use stores::{Redis, Sql, StoreError, keys::Keys};
 
-use crate::fixture::{LEDGERS, NOW, new_fixture};
-
-#[tokio::test]
-async fn an_order_is_written_and_paid() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 2).await;
-        let order_no = fixture.pending_order(1, "ada", 2).await;
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
-        assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
-        assert_eq!(fixture.payment_succeeded(&order_no, "e1").await.unwrap(), CallbackEffect::Changed, "{ledger}");
-        assert_eq!(fixture.payment_succeeded(&order_no, "e1").await.unwrap(), CallbackEffect::NoChange, "{ledger}");
-        assert_eq!(fixture.payment_succeeded(&order_no, "e2").await.unwrap(), CallbackEffect::NoChange, "{ledger}");
-        assert_eq!(fixture.units().await, (3, 0, 2), "{ledger}");
-        assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_payment_of_the_wrong_amount_is_parked() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 2).await;
-        let order_no = fixture.pending_order(1, "ada", 2).await;
-        assert_eq!(
-            fixture.apply_callback("payment.succeeded", &order_no, "e", 199).await.unwrap(),
-            CallbackEffect::Parked,
-            "{ledger}"
-        );
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_payment_wins_against_a_concurrent_cancel_and_expiry() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 30, 1).await;
-        for n in 0..30 {
-            let order_no = fixture.pending_order(n, &format!("user {n}"), 1).await;
-            let (cancelled, expired, paid) = tokio::join!(
-                fixture.cancel(&order_no),
-                fixture.expire_orders(),
-                fixture.payment_succeeded(&order_no, "e"),
-            );
-            expired.unwrap();
-            let (cancelled, paid) = (cancelled.unwrap(), paid.unwrap());
-            let status = fixture.ledger_status(&order_no).await.unwrap();
-            match status {
-                // If the cancel or the expiry came first, the unit was free, and the payment reacquired it.
-                OrderStatus::Paid => assert_eq!(paid, CallbackEffect::Changed),
-                other => panic!("{ledger}: unexpected status after a payment: {other:?} ({cancelled:?})"),
-            }
-        }
-        fixture.recover().await;
-        assert_eq!(fixture.units().await, (0, 0, 30), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn concurrent_cancel_and_expiry_return_a_unit_once() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 10, 1).await;
-        for n in 0..10 {
-            let order_no = fixture.pending_order(n, &format!("user {n}"), 1).await;
-            let (cancelled, _, _) =
-                tokio::join!(fixture.cancel(&order_no), fixture.expire_orders(), fixture.expire_orders());
-            let status = fixture.ledger_status(&order_no).await.unwrap();
-            match cancelled.unwrap() {
-                CommandOutcome::Done(_) => assert_eq!(status, OrderStatus::Cancelled),
-                _ => assert_eq!(status, OrderStatus::Expired),
-            }
-        }
-        fixture.recover().await;
-        assert_eq!(fixture.units().await, (10, 0, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_late_payment_reacquires_a_free_unit() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 1, 1).await;
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        fixture.expire_orders().await.unwrap();
-        assert_eq!(fixture.units().await, (1, 0, 0), "{ledger}");
-        assert_eq!(fixture.payment_succeeded(&order_no, "e").await.unwrap(), CallbackEffect::Changed, "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-        assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_late_payment_is_refunded_if_no_unit_is_free() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 1, 1).await;
-        let late = fixture.pending_order(1, "ada", 1).await;
-        fixture.expire_orders().await.unwrap();
-        fixture.pending_order(2, "bob", 1).await;
-        assert_eq!(fixture.payment_succeeded(&late, "e").await.unwrap(), CallbackEffect::Changed, "{ledger}");
-        assert_eq!(fixture.ledger_status(&late).await, Some(OrderStatus::Refunding), "{ledger}");
-        assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
-        assert_eq!(fixture.claim_open_refunds().await, 1, "{ledger}");
-        assert_eq!(
-            fixture.apply_callback("refund.succeeded", &late, "r", 100).await.unwrap(),
-            CallbackEffect::Changed,
-            "{ledger}"
-        );
-        assert_eq!(fixture.ledger_status(&late).await, Some(OrderStatus::Refunded), "{ledger}");
-        assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}: a unit that was not held was returned");
-    }
-}
-
-#[tokio::test]
-async fn a_refund_returns_the_unit_once() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 3, 1).await;
-        let order_no = fixture.paid_order(1, "ada").await;
-        for _ in 0..2 {
-            let asked = fixture.request_refund(&order_no).await.unwrap();
-            assert!(matches!(asked, CommandOutcome::Done(_)), "{ledger}");
-        }
-        assert_eq!(fixture.units().await, (2, 0, 1), "{ledger}");
-        for event in ["r1", "r2"] {
-            fixture.apply_callback("refund.succeeded", &order_no, event, 100).await.unwrap();
-        }
-        assert_eq!(fixture.units().await, (3, 0, 0), "{ledger}");
-        assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-    }
-}
+use crate::{
+    fixture::{LEDGERS, NOW, new_fixture},
+    payments::report,
+};
 
 #[tokio::test]
 async fn a_refund_is_requested_within_the_activitys_time_only() {
@@ -164,17 +42,6 @@ async fn a_refund_is_requested_within_the_activitys_time_only() {
         // A request whose answer was lost is repeated after the time.
         let again = commands::request_refund(&fixture.redis, &fixture.sql, &order_no, paid_at.plus(60_000)).await;
         assert!(matches!(again.unwrap(), CommandOutcome::Done(_)), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn an_unpaid_order_is_not_refunded() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 3, 1).await;
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        let asked = fixture.request_refund(&order_no).await.unwrap();
-        assert!(matches!(asked, CommandOutcome::Conflict(_)), "{ledger}");
-        assert_eq!(fixture.claim_open_refunds().await, 0, "{ledger}");
     }
 }
 
@@ -285,20 +152,12 @@ async fn a_callback_of_another_provider_than_the_orders_is_parked() {
         let fixture = new_fixture(ledger, 5, 5).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         fixture.open_session(&order_no, PaymentProvider::Stripe, NOW).await.unwrap();
-        let money = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.money;
         for (id, provider, expected) in [
             ("other", Some(PaymentProvider::Sandbox), OrderStatus::PendingPayment),
             ("own", Some(PaymentProvider::Stripe), OrderStatus::Paid),
         ] {
-            let callback = ProviderCallback {
-                id: format!("{id}-{order_no}"),
-                kind: "payment.succeeded".to_owned(),
-                order_no: order_no.to_string(),
-                payment_id: format!("pay-{order_no}"),
-                money: money.clone(),
-                provider,
-                ..ProviderCallback::default()
-            };
+            let callback =
+                ProviderCallback { id: id.to_owned(), provider, ..report("payment.succeeded", &order_no, "p") };
             let effect = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
             assert_eq!(effect == CallbackEffect::Parked, id == "other", "{ledger} {id}");
             let order = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;

@@ -1,4 +1,4 @@
-//! Builds the sources in `static/` into the directory that is served.
+//! Builds the sources in `static/` into the directory that is served (A1).
 //!
 //! Files under `assets/` get a name that contains a hash of their content, so that browsers can cache them forever;
 //! every reference to them is rewritten. All other files (pages, demo pictures, `robots.txt`) keep their names. Each

@@ -84,7 +84,8 @@ impl Settings {
             .with_context(|| format!("cannot write {}", config.display()))?;
         let program = self.engine.program(&target_directory(&self.root));
         let mut command = Command::new(&program);
-        command.current_dir(&self.root).args(["up", "-f"]).arg(self.root.join(&self.manifest));
+        // Not the project: a developer's `.env` there is for `spin up`.
+        command.current_dir(&directory).args(["up", "-f"]).arg(self.root.join(&self.manifest));
         command.args(self.components.iter().flat_map(|id| ["-c", id]));
         command.args(["--listen", &self.listen.to_string()]);
         command.args(["--max-instance-reuse-count", MAX_INSTANCE_REUSE_COUNT]);

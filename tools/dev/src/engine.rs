@@ -10,6 +10,8 @@ use std::{
 
 use anyhow::{Result, bail};
 
+use crate::root;
+
 /// A program that accepts `up -f spin.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Engine {
@@ -19,26 +21,15 @@ pub enum Engine {
     Local,
 }
 
-/// First Spin version that runs WASIp3 components, as major and minor number.
-const MIN_SPIN_VERSION: (u32, u32) = (4, 1);
-
 impl Engine {
-    /// Selects the engine: by `name` (`spin` or `local`), else by `STAMPEDE_ENGINE`, else Spin if it is installed.
+    /// Selects the engine as `scripts/engine` does: by `name` (`spin` or `local`), else by `STAMPEDE_ENGINE`, else Spin
+    /// if it is installed.
     pub fn discover(name: Option<&str>) -> Result<Self> {
-        let requested =
-            name.map(str::to_owned).or_else(|| env::var("STAMPEDE_ENGINE").ok()).filter(|name| !name.is_empty());
-        match (requested.as_deref(), spin_version()) {
-            (Some("local"), _) => Ok(Self::Local),
-            (Some("spin"), Some(version)) if version >= MIN_SPIN_VERSION => Ok(Self::Spin),
-            (Some("spin"), found) => {
-                let found = found.map_or("there is none".to_owned(), |(major, minor)| format!("it is {major}.{minor}"));
-                bail!(
-                    "the engine spin needs a `spin` of 4.1 or later on the PATH, and {found}: install it, or use local"
-                )
-            }
-            (None, Some(version)) if version >= MIN_SPIN_VERSION => Ok(Self::Spin),
-            (None, _) => Ok(Self::Local),
-            (Some(other), _) => bail!("the engine {other:?} is unknown: use spin or local"),
+        let output = Command::new(root::find()?.join("scripts/engine")).args(name).output()?;
+        match &*output.stdout {
+            b"spin\n" => Ok(Self::Spin),
+            b"local\n" => Ok(Self::Local),
+            _ => bail!("{}", String::from_utf8_lossy(&output.stderr).trim_end()),
         }
     }
 
@@ -65,27 +56,32 @@ pub fn target_directory(root: &Path) -> PathBuf {
     root.join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target")))
 }
 
-fn spin_version() -> Option<(u32, u32)> {
-    let output = Command::new("spin").arg("--version").output().ok()?;
-    parse_version(&String::from_utf8_lossy(&output.stdout))
-}
-
-/// Parses `spin 4.1.0-pre0 (…)` to (4, 1). `None` for the output of other programs named `spin`.
-fn parse_version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.strip_prefix("spin ")?.split('.');
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use tempfile::TempDir;
+
     use super::*;
 
+    /// What `scripts/engine` prints if `spin --version` prints `version`.
+    fn engine_beside(version: &str) -> String {
+        let temp_dir = TempDir::new().expect("a directory");
+        let spin = temp_dir.path().join("spin");
+        fs::write(&spin, format!("#!/bin/sh\necho '{version}'\n")).expect("a program");
+        fs::set_permissions(&spin, fs::Permissions::from_mode(0o755)).expect("executable");
+        let path = format!("{}:{}", temp_dir.path().display(), env::var("PATH").expect("a path"));
+        let script = root::find().expect("the project").join("scripts/engine");
+        let output = Command::new(script).env("PATH", path).env_remove("STAMPEDE_ENGINE").output().expect("an answer");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
     #[test]
-    fn a_pre_release_of_the_minimum_version_is_accepted() {
-        assert!(parse_version("spin 4.1.0-pre0 (f87b2c1 2026-04-01)\n") >= Some(MIN_SPIN_VERSION));
-        assert!(parse_version("spin 4.0.2 (abc 2026-01-01)\n") < Some(MIN_SPIN_VERSION));
-        assert!(parse_version("spin 10.0.0\n") >= Some(MIN_SPIN_VERSION));
-        assert_eq!(parse_version("Spin Version 6.5.2 -- 6 December 2019\n"), None);
+    fn spin_is_the_engine_from_4_1_on() {
+        assert_eq!(engine_beside("spin 4.1.0-pre0 (f87b2c1 2026-04-01)"), "spin");
+        assert_eq!(engine_beside("spin 10.0.0"), "spin");
+        assert_eq!(engine_beside("spin 4.0.2 (abc 2026-01-01)"), "local");
+        assert_eq!(engine_beside("Spin Version 6.5.2 -- 6 December 2019"), "local", "another program of that name");
     }
 
     #[test]

@@ -6,7 +6,6 @@
 
 pub mod akamai;
 pub mod app;
-pub mod build;
 pub mod engine;
 pub mod http;
 pub mod manifest;

@@ -99,7 +99,7 @@ impl Nginx {
                 .replace(EVERY_HOST, desk_hosts)
                 // The example of an origin that may call.
                 .replace("# \"https://", "\"https://")
-                .replace("/opt/stampede", &root.to_string_lossy())
+                .replace("/opt/stampede/current", &root.to_string_lossy())
                 // Some tests delay requests, and a slow machine prolongs the delay.
                 .replace("proxy_read_timeout 10s;", "proxy_read_timeout 60s;");
             let text = ["/etc/nginx", "/var/log/nginx", "/var/cache/nginx", "/var/www/html"]

@@ -1,4 +1,4 @@
-//! Tests against an in-memory app: a correct sale passes, each violation is found, benchmarks reject errors.
+//! Tests against an in-memory app (G10): a correct sale passes, each violation is found, benchmarks reject errors.
 
 mod bench;
 mod fake_app;

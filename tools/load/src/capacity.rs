@@ -1,4 +1,4 @@
-//! Plans the capacity for a sale from measured costs. docs/performance.md has the formulas.
+//! Plans the capacity for a sale from measured costs.
 
 mod costs;
 mod sale;
@@ -15,7 +15,7 @@ const POOL_SIZE: f64 = 64.0;
 const BACKGROUND_CONNECTIONS: f64 = 3.0;
 /// Reservations that nginx has in flight to one app process, as deploy/self-hosted configures it.
 const IN_FLIGHT: f64 = 600.0;
-/// Client connections of an nginx worker, as deploy/README.md configures it.
+/// Client connections of an nginx worker, as deploy/self-hosted/README.md configures it.
 const WORKER_CONNECTIONS: f64 = 16_384.0;
 
 /// A part of the sale with a load of its own.

@@ -72,7 +72,7 @@ fn run_sale(options: simulation::Options) -> Result<u8> {
 fn run_bench(options: &bench::Options) -> Result<u8> {
     options.validate()?;
     let baseline = options.baseline.as_deref().map(Report::read).transpose()?;
-    let spawned_app = if options.target.url.is_none() { Some(SpawnedApp::start(!options.no_build)?) } else { None };
+    let spawned_app = if options.target.url.is_none() { Some(SpawnedApp::start()?) } else { None };
     let (target, floors) = match &spawned_app {
         Some(app) => (app.target(), Some(app.floors_url())),
         None => (options.target.resolve()?, options.floors.as_deref()),

@@ -1,4 +1,4 @@
-//! Simulates a whole sale: operator, buyers, cron and auditor in one process.
+//! Simulates a whole sale (G10): operator, buyers, cron and auditor in one process.
 //!
 //! A *visit* is one planned reservation with its own ticket. A *winner* is a buyer with an accepted order.
 

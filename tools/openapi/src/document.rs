@@ -141,19 +141,6 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_lists_every_route_but_those_of_operators() {
-        let readme = include_str!("../../../README.md");
-        let listed =
-            readme.split_once("## Routes").and_then(|(_, rest)| rest.split("\n## ").next()).expect("a section");
-        let tables = TABLES.iter().filter(|(function, _)| !["sandbox", "static-files"].contains(function));
-        for route in tables.flat_map(|(_, routes)| *routes).filter(|it| !it.pattern.starts_with("/api/admin/")) {
-            let (_, last) = route.pattern.rsplit_once('/').expect("a path");
-            let names = [format!("`{} {}`", route.method, route.pattern), format!("`/{last}`"), format!("`{last}`")];
-            assert!(names.iter().any(|name| listed.contains(name)), "{route:?}");
-        }
-    }
-
-    #[test]
     fn every_reference_leads_to_a_component_and_no_description_names_a_rust_item() {
         let document = document();
         let mut nodes = vec![&document];

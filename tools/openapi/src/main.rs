@@ -1,9 +1,11 @@
-//! Writes the OpenAPI documents (G11): of the whole API, and of the protocol of payment services.
+//! Writes the OpenAPI documents (G11), of the whole API and of the protocol of payment services, and the table of
+//! variables.
 //!
 //! Schemas come from the types that the functions read and send, paths and methods from the route tables, statuses from
 //! the error codes. `operations` adds what no type says: summaries, parameters, and the codes of each operation.
 
 mod components;
+mod configuration;
 mod document;
 mod foreign;
 mod operation;
@@ -13,13 +15,20 @@ mod schemas;
 
 use anyhow::{Context, Result};
 
-const PATHS: [&str; 2] = [
+const PATHS: [&str; 3] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../static/openapi.json"),
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/payments.openapi.json"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md"),
 ];
 
+/// The documents as text.
+fn texts() -> Result<[String; 3]> {
+    let [api, payments] = document::texts();
+    Ok([api, payments, configuration::text()?])
+}
+
 fn main() -> Result<()> {
-    for (path, text) in PATHS.iter().zip(document::texts()) {
+    for (path, text) in PATHS.iter().zip(texts()?) {
         std::fs::write(path, text).with_context(|| format!("cannot write {path}"))?;
     }
     Ok(())
@@ -29,7 +38,7 @@ fn main() -> Result<()> {
 mod tests {
     #[test]
     fn the_committed_documents_are_the_generated_ones() {
-        for (path, generated) in super::PATHS.iter().zip(super::document::texts()) {
+        for (path, generated) in super::PATHS.iter().zip(super::texts().expect("documents")) {
             let committed = std::fs::read_to_string(path).expect(path);
             assert!(committed == generated, "{path}: run `cargo run -p openapi` and read the difference");
         }

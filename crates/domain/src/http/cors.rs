@@ -1,5 +1,5 @@
 //! Cross-origin requests (CORS, <https://fetch.spec.whatwg.org/#http-cors-protocol>): the shop's own pages on other
-//! origins may call the buyers' routes.
+//! origins may call the buyers' routes (G13).
 //!
 //! Credentials are not allowed: tokens are in `Authorization`, and no route reads cookies.
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Claims, LEEWAY_SECONDS, RawClaims, Rules, TokenError, decoding_key};
+use crate::settings::Fault;
 
 /// Maximum number of keys of a set that are used.
 const MAX_SET_KEYS: usize = 64;
@@ -44,19 +45,18 @@ impl KeySetVerifier {
     /// more of `RS256`, `ES256` and `EdDSA`, separated by spaces.
     ///
     /// # Errors
-    /// A message for the operator that names the wrong variable.
-    pub fn new(algorithms: &str, issuer: &str, audience: &str) -> Result<Self, String> {
+    /// What is wrong with the algorithms.
+    pub fn new(algorithms: &str, issuer: &str, audience: &str) -> Result<Self, Fault> {
+        let fault = |reason: String| Fault::new("jwt_algorithm", reason);
         let parse = |name: &str| match name {
             "RS256" => Ok(Algorithm::RS256),
             "ES256" => Ok(Algorithm::ES256),
             "EdDSA" => Ok(Algorithm::EdDSA),
-            _ => Err(format!(
-                "the variable jwt_algorithm has {name:?}: with jwt_jwks_url, use RS256, ES256, EdDSA, or several of them"
-            )),
+            _ => Err(fault(format!("has {name:?}: with jwt_jwks_url, use RS256, ES256, EdDSA, or several of them"))),
         };
         let algorithms = algorithms.split_whitespace().map(parse).collect::<Result<Vec<_>, _>>()?;
         if algorithms.is_empty() {
-            return Err("the variable jwt_algorithm is empty".to_owned());
+            return Err(fault("is empty".to_owned()));
         }
         Ok(Self(algorithms.into_iter().map(|algorithm| Rules::new(algorithm, issuer, audience)).collect()))
     }
@@ -259,7 +259,7 @@ mod tests {
         assert!(KeySetVerifier::new("RS256 ES256 EdDSA", "i", "a").is_ok());
         for wrong in ["", " ", "HS256", "RS256 HS256", "none", "RS256,ES256"] {
             assert!(
-                KeySetVerifier::new(wrong, "i", "a").is_err_and(|fault| fault.contains("jwt_algorithm")),
+                KeySetVerifier::new(wrong, "i", "a").is_err_and(|fault| fault.variable == "jwt_algorithm"),
                 "{wrong}"
             );
         }

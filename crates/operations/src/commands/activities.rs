@@ -20,10 +20,7 @@ use sale::{
 use stores::ports::{Redis, Sql, StoreError};
 
 use self::saving::ChangeOutcome;
-use crate::{
-    commands::shed,
-    upkeep::{budget::Budget, rebuild::Progress},
-};
+use crate::upkeep::{budget::Budget, rebuild::Progress};
 
 const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the same time. Read it again.";
 
@@ -102,9 +99,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     ///
     /// With `expected_version` the change is made only if the activity still has that version (0: does not exist yet).
     /// A specification contains totals: without the check an outdated one would undo a restock.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn put(
         &self,
         id: &ActivityId,
@@ -136,9 +130,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
 
     /// Adds `by` units to a SKU; a negative number removes unsold units. With `expected_total` the change is made only
     /// if the total still has that value, so that a repeated call adds the units once.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn restock(
         &self,
         id: &ActivityId,
@@ -258,9 +249,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     /// Publishes, pauses or closes an activity, or resumes a paused one. Publishing it again warms it up again.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn set_state(&self, id: &ActivityId, state: ActivityState) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let allowed = matches!(
@@ -278,9 +266,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     /// Resumes a paused activity. Refuses a draft, which may be incomplete.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn resume(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         match activities::load(self.sql, id).await? {
             Some(activity) if activity.state == ActivityState::Draft => {
@@ -291,9 +276,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     }
 
     /// Replaces the start key (A4): reservations with the old one are refused from now on.
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub async fn rotate_start_key(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = Activity { nonce: self.nonce.clone(), ..self.prepare_change(&old).await? };
@@ -305,21 +287,9 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
 
     /// Gives the ledger and Redis the same version of an activity whose gate is ahead of the ledger (see
     /// [`Self::prepare_change`]).
-    ///
-    /// # Errors
-    /// See the [module documentation](self).
     pub(crate) async fn realign(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = self.prepare_change(&old).await?;
         self.save_and_warm_up(&new, &old).await.map(Into::into)
-    }
-
-    /// Turns load shedding on or off (B9): while it is on, challenges, tickets and reservations of every activity, also
-    /// of one that is published later, are refused with `overloaded`. Returns the number of gates that were updated.
-    ///
-    /// # Errors
-    /// Any [`StoreError`]: some gates may be updated; repeating the call completes it.
-    pub async fn set_shedding(&self, on: bool) -> Result<usize, StoreError> {
-        shed::set(self.redis, self.sql, on).await
     }
 }

@@ -65,9 +65,6 @@ impl BanSubject {
 }
 
 /// Bans a user or an address until `until`, in the ledger and then in every activity.
-///
-/// # Errors
-/// See the [module documentation](self).
 pub async fn ban<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -85,9 +82,6 @@ pub async fn ban<R: Redis, S: Sql>(
 }
 
 /// Lifts a ban.
-///
-/// # Errors
-/// See the [module documentation](self).
 pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) -> Result<(), StoreError> {
     let (kind, name) = subject.kind_and_name();
     sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
@@ -98,9 +92,6 @@ pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) ->
 
 /// Lists up to `limit` bans by operators that are active at `now`, sorted by kind and name, after the kind and name
 /// `after`.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn list<S: Sql>(sql: &S, after: (&str, &str), limit: i64, now: Millis) -> Result<Vec<ListedBan>, StoreError> {
     let statement = "SELECT kind, name, until, reason FROM bans WHERE until > ?1 AND (kind, name) > (?2, ?3) \
          ORDER BY kind, name LIMIT CAST(?4 AS BIGINT)";
@@ -115,9 +106,6 @@ pub async fn list<S: Sql>(sql: &S, after: (&str, &str), limit: i64, now: Millis)
 
 /// Copies the bans that are active at `now` to an activity, so that they also apply to one that is published after the
 /// ban.
-///
-/// # Errors
-/// See the [module documentation](self).
 pub async fn copy_to_redis<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -164,9 +152,6 @@ pub async fn load_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis
 
 /// Returns the users with [`STRIKE_LIMIT`] strikes or more that count at `now`, and the time of the last one; `None` if
 /// there are more than 1,000 of them.
-///
-/// # Errors
-/// As [`load_strikes`].
 pub async fn load_users_at_limit<S: Sql>(sql: &S, now: Millis) -> Result<Option<HashMap<UserId, Millis>>, StoreError> {
     // The index `strikes_at_limit` has the same condition, so the limit cannot be a parameter.
     let statement = format!(
@@ -187,9 +172,6 @@ pub async fn load_users_at_limit<S: Sql>(sql: &S, now: Millis) -> Result<Option<
 
 /// Erases up to `limit` bans that ended a day ago or more, and up to `limit` strike counts that have lapsed. Returns how
 /// many were erased.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
     for (table, key, condition, kept_ms) in [
@@ -203,9 +185,6 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
 }
 
 /// Deletes a user's strikes.
-///
-/// # Errors
-/// See the [module documentation](self).
 pub async fn clear_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(), StoreError> {
     sql.run("DELETE FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await.map(|_| ())
 }

@@ -16,7 +16,8 @@ use crate::scripts::SHED;
 /// Name of the switch in the ledger.
 const SWITCH: &str = "shed";
 
-/// Turns load shedding on or off. Returns the number of gates that were updated.
+/// Turns load shedding on or off, also for activities that are published later. Returns the number of gates that were
+/// updated.
 ///
 /// # Errors
 /// Any [`StoreError`]: some gates may be updated; repeating the call completes it. If only the ledger is unavailable,
@@ -52,6 +53,5 @@ pub async fn copy_to_gate<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &Activ
 
 async fn set_gate_flag<R: Redis>(redis: &R, activity: &ActivityId, on: bool) -> Result<bool, StoreError> {
     let flag = if on { "1" } else { "0" };
-    let mut reply = SHED.run(redis, vec![Keys::of(activity).named("gate")], vec![flag.into()]).await?;
-    Ok(reply.text()? == "told")
+    SHED.run(redis, vec![Keys::of(activity).named("gate")], vec![flag.into()]).await?.is("done", "no_gate")
 }

@@ -88,10 +88,10 @@ async fn read<R: Redis>(redis: &R, activity: &ActivityId, kept_ms: i64) -> Resul
     let script_keys = ["gate", "stats", "orders"].map(|name| keys.named(name)).into();
     let args = vec![keys.prefix().into(), kept_ms.to_string().into()];
     let mut reply = STATS.run(redis, script_keys, args).await?;
-    let server_time = Millis(reply.int()?);
-    if reply.remaining() == 0 {
+    if !reply.is("found", "no_gate")? {
         return Ok(None);
     }
+    let server_time = Millis(reply.int()?);
     let (enqueued, written, drain_rate, stream) = (reply.int()?, reply.int()?, reply.int()?, reply.int()?);
     let mut skus = Vec::new();
     for _ in 0..reply.int()? {

@@ -28,9 +28,6 @@ pub struct Backlog {
 }
 
 /// Counts the waiting work.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
     let refunds = |filter: &str| {
         format!(

@@ -1,8 +1,15 @@
 //! Operator changes: what operators changed, kept in the ledger (G2).
 
-use domain::time::Millis;
+use domain::{
+    activity::{ActivitySpec, ActivityState},
+    ids::ActivityId,
+    signer::Signer,
+    time::Millis,
+};
+use sale::ledger::activities::Activity;
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::json;
 use stores::{
     ledger::row_reader::RowReader,
     ports::{Sql, StoreError},
@@ -30,17 +37,48 @@ pub struct OperatorChange {
     pub subject: String,
     /// The activity before the change, as JSON; empty for other changes.
     pub before: String,
-    /// The response to the change, as JSON. Of a call that failed after it may have changed something: its code, `null` if
-    /// unknown, as `refused`, and the activity as it was then as `activity_after_the_call`.
+    /// The activity after the change, or what else was changed, as JSON. Of a call that failed after it may have changed
+    /// something: its code, `null` if unknown, as `refused`, and the activity as it was then as
+    /// `activity_after_the_call`.
     pub after: String,
     /// The request's id in the log.
     pub request_id: String,
 }
 
+/// An activity in a change, which is kept for ever: without the names of the users who may take part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RecordedActivity {
+    id: ActivityId,
+    state: ActivityState,
+    version: i64,
+    /// Its `eligibility.allow` is empty.
+    #[serde(flatten)]
+    spec: ActivitySpec,
+    /// The number of users in `eligibility.allow`, and a keyed hash of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed_users: Option<String>,
+}
+
+impl RecordedActivity {
+    /// Replaces the users of an activity by their number and hash.
+    #[must_use]
+    pub fn new(activity: &Activity, secret: &str) -> Self {
+        let Activity { id, state, version, mut spec, .. } = activity.clone();
+        let users = std::mem::take(&mut spec.eligibility.allow);
+        let hash = || keyed_hash(secret, &json!(users).to_string());
+        let allowed_users = (!users.is_empty()).then(|| format!("{} users, {}", users.len(), hash()));
+        Self { id, state, version, spec, allowed_users }
+    }
+}
+
+/// The hash that stands for personal data in a change and in the log: hexadecimal digits, which no name of a user is taken
+/// for.
+#[must_use]
+pub fn keyed_hash(secret: &str, text: &str) -> String {
+    Signer::new(secret, "stampede log").map(|signer| format!("{:016x}", signer.hash_u64(text))).unwrap_or_default()
+}
+
 /// Records a change; its `id` is ignored.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn record<S: Sql>(sql: &S, change: &OperatorChange) -> Result<(), StoreError> {
     let OperatorChange { changed_at, operator, action, subject, before, after, request_id, .. } = change;
     let statement = "INSERT INTO operator_changes (changed_at, operator, action, subject, before, after, request_id) \
@@ -65,9 +103,6 @@ fn storable(text: &str) -> String {
 }
 
 /// Lists up to `limit` changes, newest first; with `before`, those with a smaller number.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list<S: Sql>(sql: &S, before: Option<i64>, limit: i64) -> Result<Vec<OperatorChange>, StoreError> {
     let statement = "SELECT id, changed_at, operator, action, subject, before, after, request_id \
          FROM operator_changes WHERE id < ?1 ORDER BY id DESC LIMIT CAST(?2 AS BIGINT)";

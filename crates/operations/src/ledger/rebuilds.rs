@@ -25,9 +25,6 @@ pub struct BegunRebuild {
 }
 
 /// Begins a rebuild, or continues a rebuild that began in the same `epoch` with the same `version`.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn begin<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -48,9 +45,6 @@ pub async fn begin<S: Sql>(
 }
 
 /// Moves the backfill from `from` to `to`. Does nothing if another request has moved it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn advance<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -66,17 +60,11 @@ pub async fn advance<S: Sql>(
 }
 
 /// Ends a rebuild.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn end<S: Sql>(sql: &S, activity: &ActivityId) -> Result<(), StoreError> {
     sql.run("DELETE FROM rebuilds WHERE activity = ?1", vec![activity.as_str().into()]).await.map(|_| ())
 }
 
 /// Lists the rebuilds that no request has continued since `before`, each with its epoch, the longest waiting first.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn interrupted<S: Sql>(sql: &S, before: Millis) -> Result<Vec<(ActivityId, i64)>, StoreError> {
     let statement = "SELECT activity, epoch FROM rebuilds WHERE touched_at <= ?1 ORDER BY touched_at, activity";
     let rows = sql.run(statement, vec![before.0.into()]).await?.into_iter().map(RowReader::new);

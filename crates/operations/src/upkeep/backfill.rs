@@ -29,7 +29,7 @@ use orders::{
     sync::{CLOSED_ORDER_TTL_SECONDS, OrderState},
 };
 use payments::ledger::callback_rows::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE};
-use serde::Serialize;
+use serde_json::json;
 use stores::{
     keys::Keys,
     ports::{Redis, RedisArg, Sql, StoreError},
@@ -148,7 +148,8 @@ async fn find_differing<R: Redis, S: Sql>(
         return Ok(Vec::new());
     }
     let records = order_numbers.iter().map(|order_no| keys.order(order_no.ulid())).collect();
-    let mut reply = READ_ORDERS.run(redis, records, vec![gate_epoch.to_string().into()]).await?;
+    let args = vec![gate_epoch.to_string().into()];
+    let mut reply = READ_ORDERS.run(redis, records, args).await?.after("found")?;
     let mut recorded = Vec::with_capacity(order_numbers.len());
     for order_no in order_numbers {
         let (status, holds_units, checkout_url) = (reply.text()?, reply.text()? == "1", reply.text()?);
@@ -212,18 +213,10 @@ async fn write_batch<R: Redis, S: Sql>(
     // The buyer sees the failure, and an operator can requeue the dead letter.
     if !records.is_empty() {
         let state = OrderState::failed(epoch, NO_ROOM);
-        let options = FailedOrders { closed_ttl: CLOSED_ORDER_TTL_SECONDS, state: (&state).into() };
+        let options = json!({ "closed_ttl": CLOSED_ORDER_TTL_SECONDS, "state": StateFields::from(&state) });
         FAIL_ORDERS.run_with(redis, records, &options).await?;
     }
     Ok(())
-}
-
-/// Options of `lua/fail_orders.lua`.
-#[derive(Serialize)]
-struct FailedOrders<'a> {
-    closed_ttl: i64,
-    #[serde(flatten)]
-    state: StateFields<'a>,
 }
 
 fn to_new_order(order: &Order, epoch: i64) -> NewOrder {

@@ -1,4 +1,4 @@
-//! Erases old activities from the ledger, with their orders (`retention_days`).
+//! Erases old activities from the ledger, with their orders (G12, `retention_days`).
 //!
 //! An activity is erased only after its Redis data is gone and nothing of it is alive. Its state becomes `erasing` first:
 //! from then on operators cannot change it, and the schema allows to delete its orders. Each statement deletes a bounded
@@ -7,7 +7,7 @@
 //! stays: if its id is used again, old messages and gates are fenced.
 
 use domain::{ids::ActivityId, time::Millis};
-use payments::ledger::callback_outcomes::{final_outcomes, unparked_outcomes};
+use payments::ledger::callback_outcomes::unparked_outcomes;
 use sale::{listed_activities, visitors::CachedActivity};
 use serde_json::json;
 use stores::{
@@ -120,7 +120,7 @@ async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Re
 fn records() -> [(&'static str, &'static str, String); 4] {
     [
         ("events", "order_no, step", "state <> 'waiting'".to_owned()),
-        ("callbacks", "id", format!("outcome IN {}", final_outcomes())),
+        ("callbacks", "id", format!("outcome <> '' AND outcome IN {}", unparked_outcomes())),
         ("overpayments", "payment", "state = 'confirmed'".to_owned()),
         ("dead_letters", "order_no", "1 = 1".to_owned()),
     ]

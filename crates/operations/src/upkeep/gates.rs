@@ -121,7 +121,7 @@ async fn correct<R: Redis, S: Sql>(
     report: &mut Report,
 ) -> Result<(), StoreError> {
     match outcome {
-        FenceOutcome::Missing => report.without_gate += usize::from(expected.required),
+        FenceOutcome::NoGate => report.without_gate += usize::from(expected.required),
         FenceOutcome::Deleted => report.fenced += 1,
         FenceOutcome::Newer(gate_epoch) => {
             let raised = epochs::raise_to(operator.sql, &expected.id, gate_epoch).await?;

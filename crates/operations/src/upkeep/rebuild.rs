@@ -39,7 +39,7 @@ use serde::Serialize;
 use stores::{
     keys::Keys,
     ports::{Redis, RedisArg, Sql, StoreError},
-    reply::Reply,
+    reply::{Reply, unexpected},
 };
 
 use crate::{
@@ -317,7 +317,8 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             "forgotten" => Ok(()),
             "open" => Err(Stop::Outcome(RebuildOutcome::Open)),
             "queued" => Err(Stop::Outcome(RebuildOutcome::Queued)),
-            _ => Err(Stop::Overtaken),
+            "fenced" => Err(Stop::Overtaken),
+            word => Err(unexpected(word).into()),
         }
     }
 
@@ -359,18 +360,15 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         let script_keys = ["gate", "stats", "orders", "index"].map(|name| keys.named(name)).into();
         let args = vec![keys.prefix().into(), gate.epoch.to_string().into(), gate.restored_after.as_str().into()];
         let mut reply = FINISH.run(self.redis, script_keys, args).await?;
-        match reply.text()?.as_str() {
-            "done" => Ok(RebuildOutcome::Done { orders: reply.int()?, epoch: gate.epoch }),
-            _ => Err(Stop::Overtaken),
+        if !reply.is("done", "fenced")? {
+            return Err(Stop::Overtaken);
         }
+        Ok(RebuildOutcome::Done { orders: reply.int()?, epoch: gate.epoch })
     }
 }
 
 /// Continues the rebuilds that no request has continued for 10 s, as the sweeper does, within one `budget`. Returns
 /// each with its outcome: an activity whose rebuild fails delays no other.
-///
-/// # Errors
-/// See [`ledger`](crate::ledger).
 pub async fn continue_interrupted<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

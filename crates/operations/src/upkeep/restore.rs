@@ -44,9 +44,7 @@ pub(crate) enum RestoreOutcome {
 }
 
 /// What Redis has after [`restore`].
-#[derive(Deserialize)]
 pub(crate) struct RestoreReply {
-    #[serde(rename = "word")]
     pub(crate) outcome: RestoreOutcome,
     /// Number of the last order that the rebuild has restored.
     pub(crate) last: String,
@@ -108,5 +106,6 @@ pub(crate) async fn restore<R: Redis>(
         last: rows.last().map(|row| &row.order.order_no),
         orders: orders.collect(),
     };
-    RESTORE.run_with(redis, script_keys, &options).await?.json()
+    let mut reply = RESTORE.run_with(redis, script_keys, &options).await?;
+    Ok(RestoreReply { outcome: reply.parse()?, last: reply.text()?, restored: reply.int()? })
 }

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use domain::time::Millis;
+use domain::{settings::Retention, time::Millis};
 use orders::{
     event_delivery::{self, TIMEOUT_MS, WebhookTarget},
     ledger::events::{self, set_enabled},
@@ -84,40 +84,6 @@ const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
 /// Days for which callbacks are kept: longer than any provider retries one (E2).
 const CALLBACK_DAYS: i64 = 30;
-
-/// How long data is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    /// Days for which delivery addresses are kept; `None`: for ever.
-    pub address_days: Option<i64>,
-    /// Days after its end for which an activity is kept; `None`: for ever.
-    pub activity_days: Option<i64>,
-}
-
-impl Retention {
-    /// Reads the variables `address_retention_days` (30 if it is empty) and `retention_days` (activities are kept if it is
-    /// empty). What is no number of days is a fault of [`crate::commands::readiness`], and erases nothing.
-    #[must_use]
-    pub fn parse(address_days: &str, activity_days: &str) -> Self {
-        let address_days = if address_days.trim().is_empty() { "30" } else { address_days };
-        let [address_days, activity_days] = [address_days, activity_days].map(|days| parse_days(days).unwrap_or(None));
-        Self { address_days, activity_days }
-    }
-}
-
-/// Reads a number of days, 0 to 99,999; `None` from an empty text.
-///
-/// # Errors
-/// What is wrong with it.
-pub(crate) fn parse_days(text: &str) -> Result<Option<i64>, &'static str> {
-    match text.trim() {
-        "" => Ok(None),
-        text => match text.parse() {
-            Ok(days @ 0..100_000) => Ok(Some(days)),
-            _ => Err("is no number of days, 0 to 99,999"),
-        },
-    }
-}
 
 /// What a sweep works with.
 pub struct Sweeper<'a, R, S, K, P, W> {
@@ -409,24 +375,5 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         let proceed = elapsed < budget && leases::renew(self.sweeper.sql, &self.lease, until).await?;
         self.report.more |= !proceed;
         Ok(proceed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retention_is_read_from_the_variables() {
-        let parse = |address, activity| {
-            let Retention { address_days, activity_days } = Retention::parse(address, activity);
-            (address_days, activity_days)
-        };
-        assert_eq!(parse("0", "0"), (Some(0), Some(0)));
-        assert_eq!(parse(" 7", "99999\n"), (Some(7), Some(99_999)));
-        assert_eq!(parse("", " "), (Some(30), None));
-        for unusable in ["-1", "a week", "7 days", "1.5", "100000", "100000000000000000000"] {
-            assert_eq!(parse(unusable, unusable), (None, None), "{unusable:?}");
-        }
     }
 }

@@ -36,9 +36,6 @@ const DELIVERED_RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
 const UNDELIVERED_RETENTION_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
 /// Turns the outbox on or off. While it is off, changes of orders insert no events.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn set_enabled<S: Sql>(sql: &S, on: bool) -> Result<(), StoreError> {
     switches::set(sql, "events", on).await
 }
@@ -54,9 +51,6 @@ pub struct ClaimedEvent {
 
 /// Claims up to `limit` due events. Their next attempt is moved ahead, so that no two sweepers send the same event at
 /// the same time. An event is not claimed while an earlier event of its order is waiting.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<ClaimedEvent>, StoreError> {
     let statement = include_str!("../../sql/events/claim_due.sql");
     let rows = sql.run(statement, vec![now.0.into(), limit.into(), CLAIM_MS.into()]).await?;
@@ -134,9 +128,6 @@ const RESEND_TIME: Duration = Duration::from_secs(5);
 
 /// Makes events due now: all events of one order, including delivered ones, or for `None` all failed events. Returns
 /// how many, and whether its time was up before the last one.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<(usize, bool), StoreError> {
     const MAKE_DUE: &str = "UPDATE events SET state = 'waiting', attempts = 0, next_try_at = ?1 WHERE";
     if let Some(order_no) = order_no {
@@ -209,9 +200,6 @@ fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
 }
 
 /// Lists the newest 200 events that failed for good.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_failed<S: Sql>(sql: &S) -> Result<Vec<EventRecord>, StoreError> {
     let statement = format!(
         "SELECT {EVENT_COLUMNS} FROM events WHERE state = 'failed' AND state <> 'waiting' \
@@ -221,27 +209,18 @@ pub async fn list_failed<S: Sql>(sql: &S) -> Result<Vec<EventRecord>, StoreError
 }
 
 /// Lists the events of one order, in the order in which they happened.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<EventRecord>, StoreError> {
     let statement = format!("SELECT {EVENT_COLUMNS} FROM events WHERE order_no = ?1 ORDER BY step");
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
 /// Counts the events that are to be delivered.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn count_waiting<S: Sql>(sql: &S) -> Result<i64, StoreError> {
     let rows = sql.run("SELECT COUNT(*) FROM events WHERE state = 'waiting'", Vec::new()).await?;
     rows.into_iter().next().map_or(Ok(0), |row| RowReader::new(row).int())
 }
 
 /// Erases up to `limit` events of each state whose retention time is over. Returns how many were erased.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
     // SQLite uses the index of ended events only if the statement contains the index's condition.
@@ -270,9 +249,6 @@ pub struct EventEndpoint {
 }
 
 /// Loads the state of an endpoint. One that is not recorded yet is enabled and has `default_pace`.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Result<EventEndpoint, StoreError> {
     let statement = "SELECT disabled_at, rest_until, pace FROM endpoints WHERE url = ?1";
     let Some(row) = sql.run(statement, vec![url.into()]).await?.into_iter().next() else {
@@ -283,9 +259,6 @@ pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Res
 }
 
 /// Saves the state of an endpoint.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn save_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &EventEndpoint) -> Result<(), StoreError> {
     let statement = include_str!("../../sql/events/save_endpoint.sql");
     let disabled_at = endpoint.disabled_at.unwrap_or_default().0;

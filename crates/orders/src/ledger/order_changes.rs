@@ -71,9 +71,6 @@ pub async fn insert<S: Sql>(
 }
 
 /// Inserts an order that holds no units, as `expired`, so that its payment can be refunded. Idempotent.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> Result<(), StoreError> {
     let statement = include_str!("../../sql/orders/insert_released.sql");
     let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, .. } = order;
@@ -93,9 +90,6 @@ pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> 
 
 /// `pending_payment → cancelled`, by the buyer, while the time to pay is not over. Returns the order if this call
 /// changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', was_cancelled = 1, \
@@ -106,9 +100,6 @@ pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<
 
 /// `pending_payment → cancelled | expired`, depending on `to`, as Redis has it. When that happened is not known: a cancel
 /// is taken for an early one (B8). Returns the order if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn release<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -127,9 +118,6 @@ pub async fn release<S: Sql>(
 /// `pending_payment → expired` for up to `limit` orders of an activity whose time to pay is over at `now`. An order with an
 /// open payment session stays until the session is closed, but for [`SESSION_GRACE_MS`] at most. Returns the
 /// transitions that Redis is to apply; none if `lease` was lost.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn expire<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -176,9 +164,6 @@ pub async fn expire<S: Sql>(
 /// Starts the payment of an order whose session was lost with a ledger: records where to pay, and extends the time to pay
 /// by the activity's extension, once (E6). Changes nothing unless the order is `pending_payment` and its time to pay is not
 /// over. A session that is saved starts the payment itself.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn restart_payment<S: Sql>(
     sql: &S,
     order_no: &OrderNo,

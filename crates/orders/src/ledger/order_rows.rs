@@ -4,7 +4,6 @@ use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
     order::{Order, OrderStatus},
     time::Millis,
-    webhook::PaymentProvider,
 };
 use serde_json::json;
 use stores::{
@@ -37,15 +36,6 @@ impl OrderRow {
     #[must_use]
     pub fn to_transition(&self, stream_id: String) -> Transition {
         Transition { order_no: self.order.order_no.clone(), state: self.state(), stream_id }
-    }
-
-    /// Whether its buyer may have paid at `provider`: it opened the order's session, or the ledger lost who did. Of an order
-    /// that was released without a session nothing was lost.
-    #[must_use]
-    pub fn may_have_paid_at(&self, provider: PaymentProvider) -> bool {
-        let was_paid = matches!(self.order.status, OrderStatus::Paid | OrderStatus::Refunding | OrderStatus::Refunded);
-        self.provider == provider.as_str()
-            || self.provider.is_empty() && (was_paid || self.order.checkout_url.is_some())
     }
 
     /// Its state.
@@ -102,16 +92,12 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
 }
 
 /// Parses rows of [`COLUMNS`].
-/// Parses rows of [`COLUMNS`].
 pub fn parse_rows(rows: Vec<Vec<SqlValue>>) -> Result<Vec<OrderRow>, StoreError> {
     rows.into_iter().map(parse_row).collect()
 }
 
 /// Loads the state of each of some orders of one activity; `None` for orders that the ledger does not have. Orders with
 /// the same state share one row: Spin passes rows one by one, which took longer than writing the orders.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_states<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -151,18 +137,12 @@ pub async fn load_states<S: Sql>(
 }
 
 /// Loads one order.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no = ?1");
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
 }
 
 /// Loads those of `orders` that exist.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<Vec<OrderRow>, StoreError> {
     let order_numbers: Vec<_> = orders.iter().map(ToString::to_string).collect();
     let json_values = sql.dialect().json_values("?1");
@@ -185,9 +165,6 @@ pub struct RecordedOrder {
 
 /// Returns the positions of those `orders` whose row has another status, or lacks the checkout URL; and of those that
 /// have no row, unless they hold no units and await no refund.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result<Vec<usize>, StoreError> {
     let flag = |flag: bool| if flag { "1" } else { "0" };
     let to_json = |order: &RecordedOrder| {
@@ -216,9 +193,6 @@ pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result
 
 /// Lists up to `limit` orders of a user, newest first, starting after the order that was created at `before` if it is
 /// given.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_for_user<S: Sql>(
     sql: &S,
     user: &UserId,
@@ -237,9 +211,6 @@ pub async fn list_for_user<S: Sql>(
 }
 
 /// Loads up to `limit` orders of an activity with a number greater than `after`, sorted by number.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_page<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -256,9 +227,6 @@ pub async fn load_page<S: Sql>(
 }
 
 /// Counts the orders of an activity.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn count<S: Sql>(sql: &S, activity: &ActivityId) -> Result<i64, StoreError> {
     let statement = "SELECT CAST(SUM(orders) AS BIGINT) FROM order_counts WHERE activity = ?1";
     let row = sql.run(statement, vec![activity.as_str().into()]).await?.into_iter().next().unwrap_or_default();

@@ -16,9 +16,6 @@ use crate::sync::{OrderState, Transition};
 /// Loads up to `limit` orders of an activity whose last change happened until `before`, and which Redis has not
 /// confirmed since, as the transitions that Redis is to have. Orders with the same state share one row, as in
 /// [`orders::load_states`](super::orders::load_states).
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load<S: Sql>(
     sql: &S,
     activity: &ActivityId,
@@ -47,9 +44,6 @@ pub async fn load<S: Sql>(
 
 /// Sets since when Redis has not confirmed the last change of these orders: `since`, or 0 if it has. Orders that have
 /// changed since they were loaded with [`load`] and this `before` stay as they are.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn set_since<S: Sql>(
     sql: &S,
     transitions: &[&Transition],
@@ -74,9 +68,6 @@ pub async fn set_since<S: Sql>(
 }
 
 /// Marks orders of which Redis may have an older state, whatever has changed them since they were loaded.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn mark<S: Sql>(sql: &S, orders: &[&OrderNo], since: Millis) -> Result<(), StoreError> {
     let order_numbers: Vec<_> = orders.iter().map(ToString::to_string).collect();
     let json_values = sql.dialect().json_values("?1");

@@ -4,7 +4,7 @@
 use domain::time::Millis;
 use stores::ports::{Redis, Sql, StoreError};
 
-use super::{CallbackEffect, CallbackOutcome, PAYMENT_SUCCEEDED, REFUND_FAILED, apply_early_refunds, finish};
+use super::{CallbackEffect, CallbackOutcome, PAYMENT_SUCCEEDED, REFUND_FAILED, apply_early_refunds, retry};
 use crate::ledger::{callback_rows, refunds};
 
 /// Result of an operator's decision about a parked callback.
@@ -42,7 +42,7 @@ pub async fn reapply<R: Redis, S: Sql>(
         }
         refunds::reopen(sql, &callback).await?;
     }
-    let outcome = finish(redis, sql, &callback, now).await?;
+    let outcome = retry(redis, sql, &callback, now).await?;
     Ok(ResolveOutcome::Done(outcome.effect()))
 }
 

@@ -7,20 +7,22 @@ use stores::ports::{Redis, Sql, StoreError};
 use super::{CallbackOutcome, REFUND_SUCCEEDED};
 use crate::ledger::{
     callback_rows::{self, Callback, ReportedFailure},
-    refunds::{self, RefundKind, UnconfirmedReason},
+    refunds::{self, Confirmation, RefundKind},
 };
 
 /// Applies the result of the refund of an overpayment, which no order needs.
 pub async fn of_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
-    let is_success = callback.kind == REFUND_SUCCEEDED;
-    if is_success && refunds::confirm(sql, RefundKind::Overpayments, callback).await? {
-        return Ok(CallbackOutcome::OverpaymentBack);
-    }
-    Ok(match refunds::unconfirmed_reason(sql, RefundKind::Overpayments, callback).await? {
-        UnconfirmedReason::NoSuchRefund => CallbackOutcome::WrongAmount,
-        _ if !is_success => failed(sql, callback, now).await?,
-        UnconfirmedReason::MayHaveFailed => CallbackOutcome::NoChange,
-        UnconfirmedReason::AnotherIsConfirmed => CallbackOutcome::UnclearRefund,
+    let kind = RefundKind::Overpayments;
+    let confirmation = match callback.kind == REFUND_SUCCEEDED {
+        true => refunds::confirm(sql, kind, callback).await?,
+        false => refunds::unconfirmed_reason(sql, kind, callback).await?,
+    };
+    Ok(match confirmation {
+        Confirmation::Confirmed => CallbackOutcome::OverpaymentBack,
+        Confirmation::NoSuchRefund => CallbackOutcome::WrongAmount,
+        _ if callback.kind != REFUND_SUCCEEDED => failed(sql, callback, now).await?,
+        Confirmation::MayHaveFailed => CallbackOutcome::NoChange,
+        Confirmation::AnotherIsConfirmed => CallbackOutcome::UnclearRefund,
     })
 }
 
@@ -51,10 +53,10 @@ pub async fn succeeded<R: Redis, S: Sql>(
         refunds::record_confirmed(sql, callback, now).await?;
         callback_rows::request_refund(sql, &order.order_no, callback_rows::EVER, now).await?;
     }
-    if !refunds::confirm(sql, RefundKind::Orders, callback).await? {
-        let reason = refunds::unconfirmed_reason(sql, RefundKind::Orders, callback).await?;
-        let is_another = reason == UnconfirmedReason::AnotherIsConfirmed;
-        return Ok(if is_another { CallbackOutcome::UnclearRefund } else { CallbackOutcome::NoChange });
+    match refunds::confirm(sql, RefundKind::Orders, callback).await? {
+        Confirmation::Confirmed => {}
+        Confirmation::AnotherIsConfirmed => return Ok(CallbackOutcome::UnclearRefund),
+        Confirmation::NoSuchRefund | Confirmation::MayHaveFailed => return Ok(CallbackOutcome::NoChange),
     }
     match callback_rows::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {

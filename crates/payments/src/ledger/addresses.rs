@@ -44,9 +44,6 @@ pub struct SavedCheckout {
 
 /// Saves the encrypted address of an order that can still be paid, in place of an earlier one; `None` if the order cannot
 /// be paid.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn save<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -70,9 +67,6 @@ pub async fn save<S: Sql>(
 }
 
 /// Loads the encrypted address of an order; `None` if it has none, or it was erased.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>, StoreError> {
     let rows = sql.run("SELECT sealed FROM addresses WHERE order_no = ?1", vec![order_no.to_string().into()]).await?;
     rows.into_iter().next().map(|row| RowReader::new(row).text()).transpose()
@@ -80,9 +74,6 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>,
 
 /// Erases up to `limit` addresses that were saved at or before `before`, of orders that have not changed since. The
 /// addresses of orders in `pending_payment` or `refunding` are still needed and stay. Returns how many were erased.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
     let condition = include_str!("../../sql/addresses/are_old.sql");
     delete_batch(sql, "addresses", "order_no", condition, vec![before.0.into(), limit.into()]).await

@@ -17,7 +17,7 @@ use stores::{
 };
 
 use super::{
-    callback_outcomes::{CallbackOutcome, early_outcomes, final_outcomes, parked_outcomes, unparked_outcomes},
+    callback_outcomes::{CallbackOutcome, early_outcomes, parked_outcomes, unparked_outcomes},
     unprocessed::FIRST_TRY_AFTER_MS,
 };
 
@@ -71,15 +71,39 @@ pub(super) fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
     })
 }
 
-/// Records a callback once, and returns it as the ledger has it.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn record_callback<S: Sql>(
+/// Which callbacks are recorded, as a condition in SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordIf {
+    /// All.
+    Always,
+    /// Those of orders that the ledger has.
+    OrderExists,
+    /// Those of orders whose buyer may have paid at the callback's provider: it opened the order's session, or the ledger
+    /// lost who did. Of an order that was released without a session nothing was lost.
+    MayHavePaid,
+}
+
+impl RecordIf {
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Always => "1 = 1",
+            Self::OrderExists => "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3)",
+            Self::MayHavePaid => {
+                "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3 AND (o.provider = ?10 OR o.provider = '' \
+                 AND (o.checkout_url <> '' OR o.status IN ('paid', 'refunding', 'refunded'))))"
+            }
+        }
+    }
+}
+
+/// Records a callback once, if it meets the condition. The statement also decides about it if it has no outcome (view
+/// `callback_decisions`). Returns the callback as it was before.
+pub async fn record<S: Sql>(
     sql: &S,
     callback: &ProviderCallback,
+    condition: RecordIf,
     now: Millis,
-) -> Result<Callback, StoreError> {
+) -> Result<Option<Callback>, StoreError> {
     let params = vec![
         sanitize(&callback.id),
         sanitize(&callback.kind),
@@ -93,33 +117,51 @@ pub async fn record_callback<S: Sql>(
         callback.provider.map_or("", PaymentProvider::as_str).into(),
         now.plus(FIRST_TRY_AFTER_MS).0.into(),
     ];
-    // The update changes nothing: it makes RETURNING return a callback that was recorded before.
-    let statement = format!(include_str!("../../sql/payments/record_callback.sql"), columns = CALLBACK_COLUMNS);
-    let rows = sql.run(&statement, params).await?;
-    rows.into_iter().next().map_or_else(|| Err(StoreError::Malformed("no callback was written".to_owned())), parse_row)
+    let statement = format!(
+        include_str!("../../sql/payments/record_callback.sql"),
+        condition = condition.condition(),
+        columns = CALLBACK_COLUMNS
+    );
+    sql.run(&statement, params).await?.into_iter().next().map(parse_row).transpose()
 }
 
-/// Loads the order of a callback, whether the statement that recorded the callback paid it (trigger `callbacks_pay`), and
-/// whether a refund of the order is parked because its payment was unknown.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn load_order_of<S: Sql>(
-    sql: &S,
-    order_no: &OrderNo,
-    callback: &str,
-) -> Result<Option<(OrderRow, bool, bool)>, StoreError> {
-    let statement = format!(
-        "SELECT {COLUMNS}, (SELECT outcome FROM callbacks WHERE id = ?2), (SELECT MAX(id) FROM callbacks \
-         WHERE order_no = ?1 AND type = 'refund.succeeded' AND outcome IN {}) \
-         FROM orders WHERE order_no = ?1",
-        early_outcomes()
-    );
-    let rows = sql.run(&statement, vec![order_no.to_string().into(), callback.into()]).await?;
-    let Some(mut row) = rows.into_iter().next() else { return Ok(None) };
-    let has_early_refund = row.pop().is_some_and(|refund| refund != SqlValue::Null);
-    let is_paid = row.pop() == Some(CallbackOutcome::Paid.as_str().into());
-    Ok(parse_rows(vec![row])?.pop().map(|order| (order, is_paid, has_early_refund)))
+/// Decides again about a callback without an outcome (view `callback_decisions`).
+pub async fn decide<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(), StoreError> {
+    let statement = "UPDATE callbacks SET decided_at = ?3 WHERE order_no = ?1 AND id = ?2 AND outcome = ''";
+    let params = vec![callback.order_no.as_str().into(), callback.id.as_str().into(), now.0.into()];
+    sql.run(statement, params).await.map(|_| ())
+}
+
+/// What the ledger has decided about a callback.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// The outcome; `Unprocessed` if the ledger alone cannot decide.
+    pub outcome: CallbackOutcome,
+    /// Whether its payment is refunded, or is to be, by its provider without changing an order.
+    pub is_overpayment: bool,
+    /// Whether a refund of its order is parked because its payment was unknown.
+    pub has_early_refund: bool,
+    /// Its order.
+    pub order: Option<OrderRow>,
+}
+
+/// Loads what the ledger has decided about a callback, and its order.
+pub async fn load_decision<S: Sql>(sql: &S, callback: &Callback) -> Result<Decision, StoreError> {
+    let statement =
+        format!(include_str!("../../sql/payments/load_decision.sql"), early = early_outcomes(), columns = COLUMNS);
+    let params = vec![callback.order_no.as_str().into(), callback.id.as_str().into()];
+    let mut row = sql.run(&statement, params).await?.into_iter().next().unwrap_or_default();
+    let order = row.split_off(row.len().min(3));
+    let mut decision = RowReader::new(row);
+    Ok(Decision {
+        outcome: CallbackOutcome::parse(&decision.text()?).unwrap_or(CallbackOutcome::Unknown),
+        is_overpayment: decision.int()? == 1,
+        has_early_refund: decision.int()? == 1,
+        order: match order.first() {
+            Some(SqlValue::Null) | None => None,
+            Some(_) => parse_rows(vec![order])?.pop(),
+        },
+    })
 }
 
 /// A provider's text as the ledger stores it: without NUL, which PostgreSQL rejects, and cut to [`MAX_TEXT_CHARS`].
@@ -138,9 +180,6 @@ fn stored_id(id: &str) -> Option<SqlValue> {
 
 /// Gives a callback that names no order the number of the one order whose payment, or overpayment, it is about. Returns the
 /// callback as the ledger has it then.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn name_order<S: Sql>(sql: &S, callback: &Callback) -> Result<Callback, StoreError> {
     let statement = format!(include_str!("../../sql/payments/name_order.sql"), columns = CALLBACK_COLUMNS);
     let params = [&callback.id, &callback.payment, &callback.provider].map(|it| it.as_str().into());
@@ -149,9 +188,6 @@ pub async fn name_order<S: Sql>(sql: &S, callback: &Callback) -> Result<Callback
 }
 
 /// Records what was done about a callback.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: CallbackOutcome) -> Result<(), StoreError> {
     let params = vec![id.into(), outcome.as_str().into()];
     sql.run("UPDATE callbacks SET outcome = ?2 WHERE id = ?1", params).await.map(|_| ())
@@ -159,9 +195,6 @@ pub async fn set_outcome<S: Sql>(sql: &S, id: &str, outcome: CallbackOutcome) ->
 
 /// Lists up to `limit` parked callbacks, newest first, with those whose outcome a later build wrote. If `before` is not
 /// empty, only those that follow the callback with this id.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_parked<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Callback>, StoreError> {
     let page = match before {
         "" => "?1 = ''",
@@ -177,9 +210,6 @@ pub async fn list_parked<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Ve
 }
 
 /// Loads a callback if this build holds it for an operator.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_parked<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, StoreError> {
     let Some(id) = stored_id(id) else { return Ok(None) };
     let parked_outcomes = parked_outcomes();
@@ -188,26 +218,20 @@ pub async fn load_parked<S: Sql>(sql: &S, id: &str) -> Result<Option<Callback>, 
 }
 
 /// Lists the first 100 callbacks that name an order, oldest first.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Callback>, StoreError> {
     let statement =
         format!("SELECT {CALLBACK_COLUMNS} FROM callbacks WHERE order_no = ?1 ORDER BY received_at LIMIT 100");
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Loads the refunds of a callback's order and payment that are parked because the payment was unknown, if it is known now:
-/// it paid the order, or is refunded as an overpayment.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn load_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<Vec<Callback>, StoreError> {
+/// Reopens the refunds of a callback's order and payment that are parked because the payment was unknown, if it is known
+/// now: it paid the order, or is refunded as an overpayment. Returns those that this call reopened.
+pub async fn reopen_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<Vec<Callback>, StoreError> {
     let statement = format!(
-        "SELECT {CALLBACK_COLUMNS} FROM callbacks \
+        "UPDATE callbacks SET outcome = '' \
          WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.succeeded' AND outcome IN {} \
          AND (EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?1 AND o.payment = ?2) \
-           OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?2))",
+           OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?2)) RETURNING {CALLBACK_COLUMNS}",
         early_outcomes()
     );
     let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into()];
@@ -227,9 +251,6 @@ pub enum ReportedFailure {
 
 /// Returns whether the refund of a callback is reported as failed; `No` if a refund of its order is recorded, which
 /// [`refunds::confirm`](super::refunds::confirm) then decides about.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Result<ReportedFailure, StoreError> {
     let statement = "SELECT refund FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.failed' \
          AND amount = ?3 AND currency = ?4 AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.order_no = ?1)";
@@ -249,9 +270,6 @@ pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Resu
 }
 
 /// Sets a new outcome of a parked callback. Returns the callback if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn set_outcome_if_parked<S: Sql>(
     sql: &S,
     id: &str,
@@ -268,11 +286,8 @@ pub async fn set_outcome_if_parked<S: Sql>(
 
 /// Erases up to `limit` processed callbacks that were received at or before `before`. Parked ones stay, and those whose
 /// outcome a later build wrote. Returns how many were erased.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn erase<S: Sql>(sql: &S, before: Millis, limit: i64) -> Result<usize, StoreError> {
-    let condition = format!("received_at <= ?1 AND outcome <> '' AND outcome IN {}", final_outcomes());
+    let condition = format!("received_at <= ?1 AND outcome <> '' AND outcome IN {}", unparked_outcomes());
     delete_batch(sql, "callbacks", "id", &condition, vec![before.0.into(), limit.into()]).await
 }
 
@@ -289,7 +304,7 @@ fn params_of_payment(Callback { order_no, payment, provider, .. }: &Callback, no
 /// unchanged if the payment is being refunded as an overpayment.
 ///
 /// # Errors
-/// `LedgerRefused` if the order was released and there is no room for its units (I2). Otherwise see [`ledger`](super).
+/// `LedgerRefused` if the order was released and there is no room for its units (I2).
 pub async fn mark_paid<S: Sql>(
     sql: &S,
     callback: &Callback,
@@ -305,31 +320,15 @@ pub async fn mark_paid<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// The payment id of an order whose id was lost with the ledger (see [`operations::upkeep::backfill`]).
+/// The payment id of an order whose id was lost with the ledger (see [`operations::upkeep::backfill`]). The next callback of
+/// its payment replaces it.
 pub const LOST_PAYMENT: &str = "lost";
-
-/// Replaces [`LOST_PAYMENT`] by the payment id of a callback. A trigger copies it into the order's refund, which is due
-/// then. Returns `false` if the order's payment id was not lost.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn restore_payment_id<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = format!(
-        "UPDATE orders SET payment = ?2, {PROVIDER_OF_PAYMENT} WHERE order_no = ?1 AND payment = ?3 RETURNING order_no"
-    );
-    let Callback { order_no, payment, provider, .. } = callback;
-    let [order_no, payment, provider] = [order_no, payment, provider].map(|it| it.as_str().into());
-    Ok(!sql.run(&statement, vec![order_no, payment, LOST_PAYMENT.into(), provider]).await?.is_empty())
-}
 
 /// `paid_since` of [`request_refund`] if it does not matter when the order was paid.
 pub const EVER: Millis = Millis(0);
 
 /// `paid → refunding`, for an order that was paid at `paid_since` or later. A trigger inserts the refund in the same
 /// statement. Returns the order if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn request_refund<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -349,9 +348,6 @@ pub const PAID_TOO_LATE: &str = "paid_too_late";
 
 /// `cancelled | expired → refunding`, for a payment that came after the release and found no units left. Returns the
 /// order if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn refund_late_payment<S: Sql>(
     sql: &S,
     callback: &Callback,
@@ -369,9 +365,6 @@ pub async fn refund_late_payment<S: Sql>(
 
 /// `refunding → refunded`; the units are released if the activity's policy says so. A trigger marks the refund as
 /// confirmed. Returns the order if this call changed it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn mark_refunded<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(include_str!("../../sql/payments/mark_refunded.sql"), columns = COLUMNS);
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())

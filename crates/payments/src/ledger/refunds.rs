@@ -107,9 +107,6 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
 
 /// Claims up to `limit` due refunds of each kind. Their next attempt is moved ahead, so that no two sweepers send the
 /// same refund at the same time.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Refund>, StoreError> {
     let mut claimed = Vec::new();
     for kind in RefundKind::ALL {
@@ -144,9 +141,6 @@ pub enum RefundAttempt {
 
 /// Records the result of an attempt at `refund` as it was claimed; nothing if a failure of that attempt was recorded
 /// meanwhile. Another attempt follows in any case until the provider confirms the refund.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAttempt) -> Result<(), StoreError> {
     let (set, text, not_before) = match attempt {
         RefundAttempt::Accepted(refund_id) => ("state = 'sent', refund = ?3, last_error = ''", refund_id, Millis(0)),
@@ -176,9 +170,6 @@ pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAt
 /// Records that the provider reported a failed refund, and requests it again a minute later. A report about an earlier
 /// attempt than the current one, about a failure that is recorded, or about another amount, changes nothing. Returns whether
 /// the refund is requested again.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn record_failure<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<bool, StoreError> {
     let mut changed = false;
     for kind in RefundKind::ALL {
@@ -196,17 +187,11 @@ const MATCHING_CONFIRMED: &str = "order_no = ?1 AND payment = ?2 AND amount = ?4
      AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds";
 
 /// Whether a refund that the provider now reports as failed was confirmed before.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn was_confirmed<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
     Ok(!query(sql, MATCHING_CONFIRMED, params_of_refund(callback)).await?.is_empty())
 }
 
 /// Reopens a refund that [`was_confirmed`], so that it can fail and be requested again. The order stays as it is.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn reopen<S: Sql>(sql: &S, callback: &Callback) -> Result<(), StoreError> {
     for kind in RefundKind::ALL {
         let statement = format!("UPDATE {} SET state = 'sent' WHERE {MATCHING_CONFIRMED}", kind.table());
@@ -215,23 +200,7 @@ pub async fn reopen<S: Sql>(sql: &S, callback: &Callback) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Records a payment that is to be refunded without changing its order. Idempotent.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn record_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(), StoreError> {
-    let Callback { payment, provider, order_no, money, .. } = callback;
-    let statement = "INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
-    let [payment, provider, order_no, currency] =
-        [payment, provider, order_no, &money.currency].map(|it| it.as_str().into());
-    sql.run(statement, vec![payment, provider, order_no, money.amount.into(), currency, now.0.into()]).await.map(|_| ())
-}
-
 /// Records a refund of an order's payment that was made at the provider; nothing if a refund of the order is recorded.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn record_confirmed<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(), StoreError> {
     let Callback { payment, order_no, refund, money, .. } = callback;
     let statement = "INSERT INTO refunds (order_no, payment, amount, currency, next_try_at, state, refund) \
@@ -241,29 +210,49 @@ pub async fn record_confirmed<S: Sql>(sql: &S, callback: &Callback, now: Millis)
     sql.run(statement, vec![order_no, payment, money.amount.into(), currency, now.0.into(), refund]).await.map(|_| ())
 }
 
-/// Whether the payment of a callback was refunded, or is to be refunded, by the callback's provider without changing an
-/// order.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn is_overpayment<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
-    let statement =
-        "SELECT payment FROM overpayments WHERE payment = ?1 AND (provider = ?2 OR provider = '' OR ?2 = '')";
-    let params = vec![callback.payment.as_str().into(), callback.provider.as_str().into()];
-    Ok(!sql.run(statement, params).await?.is_empty())
+/// Result of [`confirm`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmation {
+    /// The refund is confirmed.
+    Confirmed,
+    /// No refund has this payment, amount and currency.
+    NoSuchRefund,
+    /// The callback names a refund that the provider reported as failed, or none after a failure.
+    MayHaveFailed,
+    /// Another refund of the payment is confirmed.
+    AnotherIsConfirmed,
 }
 
-/// Records that the provider confirmed a refund. Returns `false` if there is no such refund of this kind, it is of another
-/// amount, the provider reported that it failed, or another one is confirmed: providers guarantee no order of their callbacks,
-/// and a failure is final, unless this is the provider's answer to the current attempt.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn confirm<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<bool, StoreError> {
+/// Records that the provider confirmed a refund. Providers guarantee no order of their callbacks, and a failure is final,
+/// unless this is the provider's answer to the current attempt.
+pub async fn confirm<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<Confirmation, StoreError> {
     let statement = format!(include_str!("../../sql/refunds/confirm.sql"), table = kind.table());
     let mut params = params_of_refund(callback);
     params.push(i64::from(callback.provider.is_empty()).into());
-    Ok(!sql.run(&statement, params).await?.is_empty())
+    match sql.run(&statement, params).await?.is_empty() {
+        false => Ok(Confirmation::Confirmed),
+        true => unconfirmed_reason(sql, kind, callback).await,
+    }
+}
+
+/// Returns why a callback about a refund of this kind confirms none.
+pub async fn unconfirmed_reason<S: Sql>(
+    sql: &S,
+    kind: RefundKind,
+    callback: &Callback,
+) -> Result<Confirmation, StoreError> {
+    let statement = format!(
+        "SELECT CASE WHEN state = 'confirmed' AND CAST(?3 AS TEXT) <> '' \
+           AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds THEN 'another' ELSE '' END \
+         FROM {} WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5",
+        kind.table()
+    );
+    let rows = sql.run(&statement, params_of_refund(callback)).await?;
+    Ok(match rows.first().map(|row| &row[..]) {
+        None => Confirmation::NoSuchRefund,
+        Some([SqlValue::Text(word)]) if word == "another" => Confirmation::AnotherIsConfirmed,
+        Some(_) => Confirmation::MayHaveFailed,
+    })
 }
 
 /// The first parameters of a statement about the refund of a callback: order, payment, refund, amount, currency.
@@ -273,52 +262,12 @@ fn params_of_refund(Callback { order_no, payment, refund, money, .. }: &Callback
     vec![order_no, payment, refund, money.amount.into(), currency]
 }
 
-/// Why [`confirm`] confirmed nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnconfirmedReason {
-    /// No refund has this payment, amount and currency.
-    NoSuchRefund,
-    /// The callback names a refund that the provider reported as failed, or none after a failure.
-    MayHaveFailed,
-    /// Another refund of the payment is confirmed.
-    AnotherIsConfirmed,
-}
-
-/// Returns why a callback that a refund of this kind succeeded has confirmed none.
-///
-/// # Errors
-/// See [`ledger`](super).
-pub async fn unconfirmed_reason<S: Sql>(
-    sql: &S,
-    kind: RefundKind,
-    callback: &Callback,
-) -> Result<UnconfirmedReason, StoreError> {
-    let statement = format!(
-        "SELECT CASE WHEN state = 'confirmed' AND CAST(?3 AS TEXT) <> '' \
-           AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds THEN 'another' ELSE '' END \
-         FROM {} WHERE order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5",
-        kind.table()
-    );
-    let rows = sql.run(&statement, params_of_refund(callback)).await?;
-    Ok(match rows.first().map(|row| &row[..]) {
-        None => UnconfirmedReason::NoSuchRefund,
-        Some([SqlValue::Text(word)]) if word == "another" => UnconfirmedReason::AnotherIsConfirmed,
-        Some(_) => UnconfirmedReason::MayHaveFailed,
-    })
-}
-
 /// Lists up to 200 unconfirmed refunds of each kind, most attempts first, for operators.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_unconfirmed<S: Sql>(sql: &S) -> Result<Vec<Refund>, StoreError> {
     query(sql, "state <> 'confirmed' ORDER BY attempts DESC, next_try_at LIMIT 200", Vec::new()).await
 }
 
 /// Lists all refunds that name an order.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Refund>, StoreError> {
     query(sql, "order_no = ?1", vec![order_no.to_string().into()]).await
 }

@@ -55,9 +55,6 @@ impl LatestSession {
 }
 
 /// Loads the latest session of an order, unless it has another id than `session`.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_latest<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -82,9 +79,6 @@ pub struct StartedPayment {
 /// starts the payment of the order in the same statement, if it is `pending_payment` and its time to pay is not over. A
 /// session whose end the provider has already reported is saved as closed, and starts nothing. Returns the payment if
 /// this call started it.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn save<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -114,9 +108,6 @@ pub async fn save<S: Sql>(
 
 /// Claims up to `limit` open sessions of orders that were released or whose time to pay is over. Their next attempt is
 /// moved ahead, so that no two sweepers ask about the same session at the same time.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<DueSession>, StoreError> {
     let statement = include_str!("../../sql/sessions/claim_due.sql");
     let rows = sql.run(statement, vec![now.0.into(), limit.into()]).await?;
@@ -129,9 +120,6 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<D
 }
 
 /// Closes a session that has ended: its order can be released, or get another session.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn close<S: Sql>(sql: &S, order_no: &OrderNo, session: &str) -> Result<(), StoreError> {
     let statement = "UPDATE sessions SET state = 'closed' WHERE order_no = ?1 AND session = ?2 AND state = 'open'";
     sql.run(statement, vec![order_no.to_string().into(), session.into()]).await.map(|_| ())
@@ -139,9 +127,6 @@ pub async fn close<S: Sql>(sql: &S, order_no: &OrderNo, session: &str) -> Result
 
 /// Records that the provider gave no final answer: none at all, or still processing. It is asked again; after the last
 /// time the session is closed.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn record_unresolved<S: Sql>(
     sql: &S,
     order_no: &OrderNo,

@@ -12,9 +12,6 @@ pub(super) const FIRST_TRY_AFTER_MS: i64 = 5_000;
 
 /// Loads up to `limit` callbacks without an outcome that are due at `now`; those that have waited longest come first. A row
 /// that another transaction has locked is left out: to [`defer`] it would take as long.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Callback>, StoreError> {
     let skip_locked = match sql.dialect() {
         Dialect::Sqlite => "",
@@ -29,9 +26,6 @@ pub async fn load_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Ca
 
 /// Sets when sweeps try callbacks again, by their ids. Those that `failed` wait from `now` on for 5 s, which grow with each
 /// failure to 10 minutes. Those that the sweep `skipped` are due in the next one.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn defer<S: Sql>(sql: &S, failed: &[&str], skipped: &[&str], now: Millis) -> Result<(), StoreError> {
     let rows: Vec<_> = failed.iter().map(|id| json!([id, 1])).chain(skipped.iter().map(|id| json!([id, 0]))).collect();
     if rows.is_empty() {

@@ -1,7 +1,7 @@
 #[path = "../../../stores/src/shared_value/machine.rs"]
 mod machine;
 
-use std::task::Poll;
+use std::{cell::RefCell, task::Poll};
 
 use futures::future::join_all;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -58,13 +58,13 @@ impl World {
     }
 
     /// Verifies a token that names the key `kid`, in the instance with this memory. Returns whether it is valid.
-    async fn verify(&self, memory: &RefCell<Memory>, kid: &str) -> Result<bool, StoreError> {
+    async fn verify(&self, memory: &Flight<Memory>, kid: &str) -> Result<bool, StoreError> {
         Ok(self.verify_issued(memory, kid, 0).await?.is_ok())
     }
 
     async fn verify_issued(
         &self,
-        memory: &RefCell<Memory>,
+        memory: &Flight<Memory>,
         kid: &str,
         iat: i64,
     ) -> Result<Result<Claims, TokenError>, StoreError> {
@@ -77,7 +77,7 @@ impl World {
         keys.verify(&verifier, &token.expect("a token")).await
     }
 
-    fn is_valid(&self, memory: &RefCell<Memory>, kid: &str) -> Result<bool, StoreError> {
+    fn is_valid(&self, memory: &Flight<Memory>, kid: &str) -> Result<bool, StoreError> {
         Machine::run(self.verify(memory, kid))
     }
 }
@@ -89,7 +89,7 @@ fn is_away<T>(result: Result<T, StoreError>) -> bool {
 #[test]
 fn the_keys_are_fetched_once_for_all_requests_of_all_instances() {
     let world = World::publishing(&["a"]);
-    let memories: Vec<RefCell<Memory>> = (0..4).map(|_| RefCell::default()).collect();
+    let memories: Vec<Flight<Memory>> = (0..4).map(|_| Flight::default()).collect();
     let requests: Vec<_> = memories.iter().flat_map(|memory| (0..6).map(|_| world.verify(memory, "a"))).collect();
     assert_eq!(Machine::run(join_all(requests)), vec![Ok(true); 24]);
     assert_eq!(world.machine.fetches.get(), 1);
@@ -102,7 +102,7 @@ fn the_keys_are_fetched_once_for_all_requests_of_all_instances() {
 #[test]
 fn a_key_that_is_new_is_fetched_and_a_key_that_is_gone_is_refused() {
     let world = World::publishing(&["a"]);
-    let (memory, other) = (RefCell::default(), RefCell::default());
+    let (memory, other) = (Flight::default(), Flight::default());
     assert_eq!(world.is_valid(&memory, "a"), Ok(true));
     assert_eq!(world.is_valid(&other, "a"), Ok(true));
     world.publish(&["b"]);
@@ -117,7 +117,7 @@ fn a_key_that_is_new_is_fetched_and_a_key_that_is_gone_is_refused() {
 #[test]
 fn a_token_of_an_unknown_key_that_is_newer_than_the_keys_is_not_refused() {
     let world = World::publishing(&["a"]);
-    let memory = RefCell::default();
+    let memory = Flight::default();
     assert_eq!(world.is_valid(&memory, "a"), Ok(true));
     world.publish(&["b"]);
     let issued_at = world.machine.now.get() / 1_000 + 1;
@@ -134,7 +134,7 @@ fn a_token_of_an_unknown_key_that_is_newer_than_the_keys_is_not_refused() {
 #[test]
 fn tokens_of_unknown_keys_wait_for_an_issuer_that_is_away_in_one_instance_and_those_of_known_keys_in_none() {
     let world = World::publishing(&["a"]);
-    let memories: Vec<RefCell<Memory>> = (0..4).map(|_| RefCell::default()).collect();
+    let memories: Vec<Flight<Memory>> = (0..4).map(|_| Flight::default()).collect();
     assert_eq!(world.is_valid(&memories[0], "a"), Ok(true));
     *world.answer.borrow_mut() = None;
     world.pass(MIN_REFETCH_MS + 200);
@@ -142,7 +142,7 @@ fn tokens_of_unknown_keys_wait_for_an_issuer_that_is_away_in_one_instance_and_th
     for _ in 0..40 {
         let began = world.machine.now.get();
         // Whether each token's request waited, instance by instance.
-        let verify = async |memory: &RefCell<Memory>, kid: &str, expected: Result<(), TokenError>| {
+        let verify = async |memory: &Flight<Memory>, kid: &str, expected: Result<(), TokenError>| {
             let mut verifying = std::pin::pin!(world.verify_issued(memory, kid, issued_at));
             let polled = futures::poll!(verifying.as_mut());
             let has_waited = polled.is_pending();
@@ -150,7 +150,7 @@ fn tokens_of_unknown_keys_wait_for_an_issuer_that_is_away_in_one_instance_and_th
             assert_eq!(result.map(|result| result.map(|_| ())), Ok(expected), "{kid}");
             has_waited
         };
-        let of_instance = async |memory: &RefCell<Memory>| {
+        let of_instance = async |memory: &Flight<Memory>| {
             let unknown = (0..8).map(|_| verify(memory, "invented", Err(TokenError::Unconfirmed)));
             let known = (0..8).map(|_| verify(memory, "a", Ok(())));
             futures::join!(join_all(unknown), join_all(known))
@@ -168,7 +168,7 @@ fn tokens_of_unknown_keys_wait_for_an_issuer_that_is_away_in_one_instance_and_th
 #[test]
 fn invented_names_of_keys_cost_a_request_in_ten_seconds() {
     let world = World::publishing(&["a"]);
-    let memories: Vec<RefCell<Memory>> = (0..4).map(|_| RefCell::default()).collect();
+    let memories: Vec<Flight<Memory>> = (0..4).map(|_| Flight::default()).collect();
     for round in 0..40 {
         for (index, memory) in memories.iter().enumerate() {
             assert_eq!(world.is_valid(memory, &format!("{round}-{index}")), Ok(false));
@@ -181,7 +181,7 @@ fn invented_names_of_keys_cost_a_request_in_ten_seconds() {
 #[test]
 fn invented_names_of_keys_make_an_instance_read_the_copy_once_a_second_at_most() {
     let world = World::publishing(&["a"]);
-    let memory = RefCell::default();
+    let memory = Flight::default();
     assert_eq!(world.is_valid(&memory, "a"), Ok(true));
     *world.answer.borrow_mut() = None;
     world.pass(MIN_REFETCH_MS + 200);
@@ -197,7 +197,7 @@ fn invented_names_of_keys_make_an_instance_read_the_copy_once_a_second_at_most()
 fn an_issuer_that_is_away_or_answers_nonsense_leaves_the_known_keys_valid_for_a_day() {
     for answer in [None, Some("<html>"), Some(r#"{"keys":[]}"#)] {
         let world = World::publishing(&["a"]);
-        let (memory, new) = (RefCell::default(), RefCell::default());
+        let (memory, new) = (Flight::default(), Flight::default());
         assert_eq!(world.is_valid(&memory, "a"), Ok(true));
         *world.answer.borrow_mut() = answer.map(str::to_owned);
         for _ in 0..23 {
@@ -219,7 +219,7 @@ fn an_issuer_that_is_away_or_answers_nonsense_leaves_the_known_keys_valid_for_a_
 fn without_keys_no_token_is_refused_and_the_issuer_is_asked_once_in_a_second() {
     let world = World::publishing(&[]);
     *world.answer.borrow_mut() = None;
-    let memories: Vec<RefCell<Memory>> = (0..4).map(|_| RefCell::default()).collect();
+    let memories: Vec<Flight<Memory>> = (0..4).map(|_| Flight::default()).collect();
     let requests: Vec<_> = memories.iter().flat_map(|memory| (0..6).map(|_| world.verify(memory, "a"))).collect();
     assert!(Machine::run(join_all(requests)).into_iter().all(is_away));
     assert_eq!(world.machine.fetches.get(), 1);
@@ -231,19 +231,19 @@ fn without_keys_no_token_is_refused_and_the_issuer_is_asked_once_in_a_second() {
 #[test]
 fn a_copy_of_another_url_is_not_used() {
     let world = World::publishing(&["a"]);
-    assert_eq!(world.is_valid(&RefCell::default(), "a"), Ok(true));
+    assert_eq!(world.is_valid(&Flight::default(), "a"), Ok(true));
     let mut copies = world.machine.copies.borrow_mut();
     let copy = copies.get_mut(SHARED.key).expect("a copy");
     *copy = String::from_utf8_lossy(copy).replace(URL, "https://evil.example/jwks").into_bytes();
     drop(copies);
-    assert_eq!(world.is_valid(&RefCell::default(), "a"), Ok(true));
+    assert_eq!(world.is_valid(&Flight::default(), "a"), Ok(true));
     assert_eq!(world.machine.fetches.get(), 2);
 }
 
 #[test]
 fn a_request_that_is_cancelled_while_it_loads_leaves_the_load_to_the_next() {
     let world = World::publishing(&["a"]);
-    let memory = RefCell::default();
+    let memory = Flight::default();
     drop(Machine::run(futures::future::select(std::pin::pin!(world.verify(&memory, "a")), std::future::ready(()))));
     assert_eq!(world.is_valid(&memory, "a"), Ok(true));
 }

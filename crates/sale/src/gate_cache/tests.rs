@@ -2,26 +2,23 @@ use std::{collections::HashSet, rc::Rc};
 
 use domain::{
     activity::ActivityState,
-    ids::OrderNo,
+    ids::{ActivityId, OrderNo},
     money::Money,
     order::{Order, OrderStatus},
 };
 use proptest::prelude::*;
+use stores::single_flight::{Action, SingleFlight};
 use ulid::Ulid;
 
 use super::*;
 
 const KEY: &str = "key";
 
-type Cache = GateCache<Rc<()>>;
+type Cache = SingleFlight<GateCache, Rc<()>>;
 
 fn request(ticket: u128, sku: &str, quantity: i64) -> ReserveRequest {
-    request_of("sale", ticket, sku, quantity)
-}
-
-fn request_of(activity: &str, ticket: u128, sku: &str, quantity: i64) -> ReserveRequest {
     ReserveRequest {
-        order_no: OrderNo::new(ActivityId::parse(activity).expect("id"), Ulid::from_parts(1, ticket)),
+        order_no: OrderNo::new(ActivityId::parse("sale").expect("id"), Ulid::from_parts(1, ticket)),
         user: UserId::parse("ada").expect("id"),
         sku: SkuId::parse(sku).expect("SKU"),
         quantity,
@@ -30,6 +27,10 @@ fn request_of(activity: &str, ticket: u128, sku: &str, quantity: i64) -> Reserve
         decide_until: Millis(0),
         counts: Vec::new(),
     }
+}
+
+fn decide(cache: &mut Cache, request: &ReserveRequest, now: i64) -> Action<Decision> {
+    cache.enter(|gate, is_refreshing| gate.decide(request, Millis(now), is_refreshing))
 }
 
 fn gate(state: ActivityState) -> Gate {
@@ -62,19 +63,20 @@ fn reply(outcome: ReserveOutcome, refreshes: bool, now: i64) -> ReserveReply {
 }
 
 fn answer(cache: &mut Cache, request: &ReserveRequest, outcome: ReserveOutcome, refreshes: bool, now: i64) {
-    cache.update(request, &reply(outcome, refreshes, now), Millis(now));
+    cache.value.update(request, &reply(outcome, refreshes, now), Millis(now));
     if refreshes {
-        cache.end_refresh(request.order_no.activity());
+        cache.end();
     }
 }
 
 const SOLD_OUT: ReserveOutcome = ReserveOutcome::Refused(Code::SoldOut, 0);
+const REFUSED: Action<Decision> = Action::Use(Decision::Refuse(Code::SoldOut, 0));
 
 /// A cache that learned at 1,000 ms that SKU `a` is sold out.
 fn sold_out_cache() -> Cache {
     let mut cache = Cache::default();
     let loser = request(2, "a", 1);
-    assert_eq!(cache.decide(&loser, Millis(1_000)), Decision::Refresh);
+    assert_eq!(decide(&mut cache, &loser, 1_000), Action::Fetch);
     answer(&mut cache, &loser, SOLD_OUT, true, 1_000);
     cache
 }
@@ -83,10 +85,10 @@ fn sold_out_cache() -> Cache {
 fn every_ticket_is_refused_from_memory_while_its_sku_is_sold_out() {
     let mut cache = sold_out_cache();
     answer(&mut cache, &request(1, "b", 1), queued(&request(1, "b", 1)), false, 1_100);
-    let mut decide = |ticket, sku, now| cache.decide(&request(ticket, sku, 1), Millis(now));
-    assert_eq!([1, 2].map(|ticket| decide(ticket, "a", 1_500)), [Decision::Refuse(Code::SoldOut, 0); 2]);
-    assert_eq!(decide(2, "b", 1_500), Decision::Send);
-    assert_eq!(decide(2, "a", 2_500), Decision::Refresh);
+    let mut decide = |ticket, sku, now| decide(&mut cache, &request(ticket, sku, 1), now);
+    assert_eq!([1, 2].map(|ticket| decide(ticket, "a", 1_500)), [REFUSED; 2]);
+    assert_eq!(decide(2, "b", 1_500), Action::Use(Decision::Send));
+    assert_eq!(decide(2, "a", 2_500), Action::Fetch);
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn a_copy_is_used_for_900_ms_and_for_100_more_while_one_request_refreshes_it() {
             }
             _ => {}
         }
-        let mut is_refused = |now| matches!(cache.decide(&request, Millis(now)), Decision::Refuse(..));
+        let mut is_refused = |now| matches!(decide(&mut cache, &request, now), Action::Use(Decision::Refuse(..)));
         assert!(is_refused(1_900), "{refused}");
         assert!(!is_refused(999), "{refused}: the clock was set back");
         assert!(is_refused(2_000), "{refused}: another request refreshes");
@@ -121,13 +123,13 @@ fn a_closed_gate_refuses_with_its_code_and_wait_by_the_clock_of_redis() {
     ] {
         let mut cache = Cache::default();
         let request = request(1, "a", 1);
-        assert_eq!(cache.decide(&request, Millis(0)), Decision::Refresh);
+        assert_eq!(decide(&mut cache, &request, 0), Action::Fetch);
         let outcome = ReserveOutcome::Refused(Code::Paused, 0);
         // Redis's clock is 3 s ahead of the instance's.
-        assert_eq!(cache.redis_time(request.order_no.activity(), Millis(100)), Millis(100));
-        cache.update(&request, &ReserveReply { gate: Some(gate), ..reply(outcome, true, 3_000) }, Millis(0));
-        assert_eq!(cache.redis_time(request.order_no.activity(), Millis(100)), Millis(3_100));
-        assert_eq!(cache.decide(&request, Millis(100)), expected);
+        assert_eq!(cache.value.redis_time(Millis(100)), Millis(100));
+        cache.value.update(&request, &ReserveReply { gate: Some(gate), ..reply(outcome, true, 3_000) }, Millis(0));
+        assert_eq!(cache.value.redis_time(Millis(100)), Millis(3_100));
+        assert_eq!(decide(&mut cache, &request, 100), Action::Use(expected));
     }
 }
 
@@ -136,73 +138,26 @@ fn one_request_asks_again_when_the_refusal_is_old_and_its_answer_counts() {
     let mut cache = sold_out_cache();
     // The gate is newer than the refusal.
     let others = request(2, "b", 1);
-    assert_eq!(cache.decide(&others, Millis(1_950)), Decision::Refresh);
+    assert_eq!(decide(&mut cache, &others, 1_950), Action::Fetch);
     answer(&mut cache, &others, queued(&others), true, 1_950);
     let loser = request(2, "a", 1);
-    assert_eq!([(); 2].map(|()| cache.decide(&loser, Millis(2_001))), [Decision::Refresh, Decision::Wait]);
+    assert_eq!([(); 2].map(|()| decide(&mut cache, &loser, 2_001)), [Action::Fetch, Action::Wait]);
     answer(&mut cache, &loser, SOLD_OUT, true, 2_001);
-    assert_eq!(cache.decide(&loser, Millis(2_100)), Decision::Refuse(Code::SoldOut, 0));
+    assert_eq!(decide(&mut cache, &loser, 2_100), REFUSED);
     answer(&mut cache, &request(3, "a", 1), queued(&request(3, "a", 1)), false, 2_200);
-    assert_eq!(cache.decide(&loser, Millis(2_300)), Decision::Send, "a unit was released");
+    assert_eq!(decide(&mut cache, &loser, 2_300), Action::Use(Decision::Send), "a unit was released");
 }
 
 #[test]
 fn a_smaller_quantity_is_sent_and_its_refusal_stays_when_a_larger_one_is_refused_later() {
     let mut cache = Cache::default();
     let [one, two, three] = [1, 2, 3].map(|quantity| request(2, "a", quantity));
-    assert_eq!(cache.decide(&two, Millis(1_000)), Decision::Refresh);
+    assert_eq!(decide(&mut cache, &two, 1_000), Action::Fetch);
     answer(&mut cache, &two, SOLD_OUT, true, 1_000);
-    assert_eq!(cache.decide(&one, Millis(1_100)), Decision::Send);
+    assert_eq!(decide(&mut cache, &one, 1_100), Action::Use(Decision::Send));
     answer(&mut cache, &one, SOLD_OUT, false, 1_100);
     answer(&mut cache, &three, SOLD_OUT, false, 1_150);
-    assert_eq!(cache.decide(&one, Millis(1_200)), Decision::Refuse(Code::SoldOut, 0));
-}
-
-#[test]
-fn waiting_requests_wake_when_the_refresh_ends() {
-    let mut cache = Cache::default();
-    let request = request(1, "a", 1);
-    let (activity, waiter) = (request.order_no.activity(), Rc::new(()));
-    cache.add_waiter(activity, waiter.clone());
-    assert_eq!(Rc::strong_count(&waiter), 1, "nothing to wait for");
-    assert_eq!(cache.decide(&request, Millis(0)), Decision::Refresh);
-    assert_eq!(cache.decide(&request, Millis(0)), Decision::Wait);
-    cache.add_waiter(activity, waiter.clone());
-    assert_eq!(Rc::strong_count(&waiter), 2);
-    cache.end_refresh(activity);
-    assert_eq!(Rc::strong_count(&waiter), 1);
-    assert_eq!(cache.decide(&request, Millis(0)), Decision::Refresh, "the first refresh failed");
-}
-
-/// Lets the cache learn at `now` that `count` other activities are sold out.
-fn learn_of_others(cache: &mut Cache, count: usize, now: i64) {
-    for n in 0..count {
-        let loser = request_of(&format!("other-{n}"), 2, "a", 1);
-        assert_eq!(cache.decide(&loser, Millis(now)), Decision::Refresh);
-        answer(cache, &loser, SOLD_OUT, true, now);
-    }
-}
-
-#[test]
-fn a_new_activity_replaces_the_oldest_one_only() {
-    let mut cache = sold_out_cache();
-    learn_of_others(&mut cache, 1_500, 1_100);
-    assert!(cache.0.len() <= 1_024, "{} activities", cache.0.len());
-    let others = (0..1_500).map(|n| request_of(&format!("other-{n}"), 2, "a", 1));
-    let refused = others.filter(|other| matches!(cache.decide(other, Millis(1_200)), Decision::Refuse(..))).count();
-    assert!(refused > 500, "{refused} activities are refused from memory");
-    assert_eq!(cache.decide(&request(2, "a", 1), Millis(1_200)), Decision::Refresh, "the oldest one stayed");
-}
-
-#[test]
-fn an_activity_that_a_request_refreshes_keeps_its_waiters_when_others_come() {
-    let mut cache = sold_out_cache();
-    let (loser, waiter) = (request(2, "a", 1), Rc::new(()));
-    assert_eq!(cache.decide(&loser, Millis(2_100)), Decision::Refresh);
-    cache.add_waiter(loser.order_no.activity(), waiter.clone());
-    learn_of_others(&mut cache, 2_000, 2_120);
-    assert_eq!(Rc::strong_count(&waiter), 2, "the waiter woke before the refresh ended");
-    assert_ne!(cache.decide(&request(4, "b", 1), Millis(2_130)), Decision::Refresh, "a second refresh began");
+    assert_eq!(decide(&mut cache, &one, 1_200), REFUSED);
 }
 
 /// Redis: units left by SKU, and the tickets that made orders.
@@ -276,31 +231,31 @@ proptest! {
                 Step::Release(sku) => redis.left[sku] += 1,
                 Step::Send(ticket, sku, quantity) if in_flight.len() < 8 => {
                     let request = request(ticket, ["a", "b"][sku], quantity);
-                    let decision = cache.decide(&request, Millis(now));
+                    let decision = decide(&mut cache, &request, now);
                     let is_refreshing = in_flight.iter().any(|other| other.refreshes);
                     let max_age = if is_refreshing { 1_000 } else { 900 };
                     let refreshes = match decision {
-                        Decision::Wait => {
+                        Action::Wait => {
                             prop_assert!(is_refreshing, "nothing to wait for");
                             continue;
                         }
-                        Decision::Refuse(code, _) => {
+                        Action::Use(Decision::Refuse(code, _)) => {
                             prop_assert_eq!(code, Code::SoldOut);
                             let is_reason = |&(at, least): &(i64, i64)| (0..=max_age).contains(&(now - at)) && quantity >= least;
                             prop_assert!(refused[sku].iter().any(is_reason), "refuses {} at {}: {:?}", quantity, now, refused);
                             false
                         }
-                        Decision::Send => false,
-                        Decision::Refresh => {
+                        Action::Use(Decision::Send) => false,
+                        Action::Fetch => {
                             prop_assert!(!is_refreshing, "two refreshes");
                             true
                         }
                     };
-                    if decision != Decision::Refresh {
+                    if decision != Action::Fetch {
                         let Some(at) = read_at else { return Err(TestCaseError::fail("decides without a gate")) };
                         prop_assert!((0..=max_age).contains(&(now - at)), "a gate {} ms old", now - at);
                     }
-                    if matches!(decision, Decision::Refuse(..)) {
+                    if matches!(decision, Action::Use(Decision::Refuse(..))) {
                         continue;
                     }
                     let word = redis.decide(ticket, sku, quantity);
@@ -320,15 +275,15 @@ proptest! {
                     if refreshes {
                         read_at = Some(now);
                     }
-                    cache.update(&request, &reply, Millis(now));
+                    cache.value.update(&request, &reply, Millis(now));
                     if refreshes {
-                        cache.end_refresh(request.order_no.activity());
+                        cache.end();
                     }
                 }
                 Step::Lose(index) if index < in_flight.len() => {
                     let lost = in_flight.remove(index);
                     if lost.refreshes {
-                        cache.end_refresh(lost.request.order_no.activity());
+                        cache.end();
                     }
                 }
                 Step::Send(..) | Step::Receive(_) | Step::Lose(_) => {}

@@ -92,9 +92,6 @@ const COLUMNS: &str = "id, spec, state, nonce, version, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = activities.id), 0)";
 
 /// Loads an activity with its current totals and live units; `None` if there is none or it is being erased.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, id: &ActivityId) -> Result<Option<Activity>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM activities WHERE id = ?1 AND state <> 'erasing'");
     let rows = sql.run(&statement, vec![id.as_str().into()]).await?;
@@ -134,9 +131,6 @@ pub struct ExpectedGate {
 
 /// Loads what the ledger expects of the gate of each activity that is in `listed` or has not ended, and is no draft; and the
 /// units of those in `listed`.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn expected_gates<S: Sql>(
     sql: &S,
     listed: &[ActivityId],
@@ -168,9 +162,6 @@ pub async fn expected_gates<S: Sql>(
 
 /// Lists the activities with orders whose time to pay is over at `now`, or whose last change happened until `before` and
 /// is not confirmed by Redis.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_with_due_orders<S: Sql>(sql: &S, now: Millis, before: Millis) -> Result<Vec<ActivityId>, StoreError> {
     // It asks for the first entry of each index: with statistics from a rush, in which no order is synced, PostgreSQL would
     // look for any other condition in the table.
@@ -180,9 +171,6 @@ pub async fn list_with_due_orders<S: Sql>(sql: &S, now: Millis, before: Millis) 
 }
 
 /// Loads the units of each SKU that the ledger can still accept; `i64::MAX` for an unlimited SKU.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap<SkuId, i64>, StoreError> {
     let statement = "SELECT sku, CASE WHEN total < 0 THEN 9223372036854775807 ELSE total - live END FROM skus \
          WHERE activity = ?1";
@@ -196,9 +184,6 @@ pub async fn remaining_units<S: Sql>(sql: &S, id: &ActivityId) -> Result<HashMap
 
 /// Lists up to 200 activities, the latest start first: the 150 that end next at `now`, and the 50 that ended last. Drafts
 /// are included; the totals are those of the specs, and there are no live units.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list<S: Sql>(sql: &S, now: Millis) -> Result<List<Activity>, StoreError> {
     let statement = format!(include_str!("../../sql/activities/list.sql"), columns = COLUMNS, states = "<> 'erasing'");
     let mut list = parse_rows(sql.run(&statement, vec![now.0.into()]).await?, parse_row);
@@ -217,9 +202,6 @@ struct ListedSpec {
 }
 
 /// Lists activities as [`list`] does, without drafts.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_published<S: Sql>(sql: &S, now: Millis) -> Result<List<ListedActivity>, StoreError> {
     // The database does not read the specs: it would refuse the whole statement for one that it cannot read.
     let (columns, states) = ("id, spec, state, starts_at, ends_at", "NOT IN ('erasing', 'draft')");
@@ -249,9 +231,6 @@ fn parse_rows<T>(rows: Vec<Vec<SqlValue>>, parse: impl Fn(Vec<SqlValue>) -> Resu
 }
 
 /// Loads the end of every activity that is not a draft. A closed activity has ended at 0 (1970).
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn published_end_times<S: Sql>(sql: &S) -> Result<BTreeMap<ActivityId, Millis>, StoreError> {
     let statement =
         "SELECT id, CASE state WHEN 'closed' THEN 0 ELSE ends_at END FROM activities WHERE state <> 'draft'";
@@ -277,9 +256,6 @@ const CLOCK_TOLERANCE_MS: i64 = 60_000;
 
 /// Lists the activities whose orders may be queued at `now`: those that started and have not ended an hour ago, the 100
 /// that started last.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn list_lately_on_sale<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ActivityId>, StoreError> {
     let statement = include_str!("../../sql/activities/list_lately_on_sale.sql");
     let params = vec![now.plus(CLOCK_TOLERANCE_MS).0.into(), now.plus(-QUEUED_AFTER_END_MS).0.into()];

@@ -27,18 +27,12 @@ pub async fn raise<S: Sql>(
 
 /// Raises the ledger's epoch to that of a later gate: the ledger had that epoch, and was restored from an older backup.
 /// Returns whether the ledger was behind.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn raise_to<S: Sql>(sql: &S, activity: &ActivityId, gate_epoch: i64) -> Result<bool, StoreError> {
     let statement = include_str!("../../sql/epochs/raise_to.sql");
     Ok(!sql.run(statement, vec![activity.as_str().into(), gate_epoch.into()]).await?.is_empty())
 }
 
 /// Loads the epoch of an activity; 0 if it has none.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn load<S: Sql>(sql: &S, activity: &ActivityId) -> Result<i64, StoreError> {
     let rows = sql.run("SELECT epoch FROM epochs WHERE activity = ?1", vec![activity.as_str().into()]).await?;
     rows.into_iter().next().map_or(Ok(0), |row| RowReader::new(row).int())

@@ -220,7 +220,8 @@ CREATE OR REPLACE TRIGGER orders_stay BEFORE DELETE ON orders FOR EACH ROW EXECU
 
 -- Callbacks of payment providers, each recorded once (E2). `session` is the payment session that a callback is about:
 -- the end of an earlier session does not end the latest one. `provider` signed it; empty if the app asked the provider.
--- `attempts` counts the sweeps that failed to apply it, `next_try_at` is when the next one tries.
+-- `attempts` counts the sweeps that failed to apply it, `next_try_at` is when the next one tries. At `decided_at` the
+-- ledger last decided about it.
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
@@ -234,7 +235,8 @@ CREATE TABLE IF NOT EXISTS callbacks (
   session TEXT NOT NULL DEFAULT '',
   provider TEXT NOT NULL DEFAULT '',
   attempts BIGINT NOT NULL DEFAULT 0,
-  next_try_at BIGINT NOT NULL
+  next_try_at BIGINT NOT NULL,
+  decided_at BIGINT NOT NULL DEFAULT 0
 );
 
 CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (next_try_at) WHERE outcome = '';
@@ -543,22 +545,34 @@ CREATE TABLE IF NOT EXISTS leases (
   resume_after TEXT NOT NULL DEFAULT ''
 );
 
--- When an operator refunds the payment of a parked callback, the statement that sets its outcome also inserts the refund,
--- unless the payment paid its order, or may have: the order's payment id was lost with a ledger (I6). The order is
--- locked: a concurrent statement that pays it comes first, or waits and finds the payment refunded.
-CREATE OR REPLACE FUNCTION callbacks_give_back() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The statement that sets an outcome does what it says. An operator refunds no payment that paid its order, or may have:
+-- the order's payment id was lost with a ledger (I6). The order is locked: a concurrent statement that
+-- pays it comes first, or waits and finds the payment refunded.
+CREATE OR REPLACE FUNCTION callbacks_take_effect() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  PERFORM 1 FROM orders WHERE order_no = NEW.order_no FOR UPDATE;
-  IF EXISTS (SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment IN (NEW.payment, 'lost')) THEN
-    RETURN NULL;
+  IF NEW.outcome = 'refunded_by_operator' THEN
+    PERFORM 1 FROM orders WHERE order_no = NEW.order_no FOR NO KEY UPDATE;
+    IF EXISTS (SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment IN (NEW.payment, 'lost')) THEN
+      RETURN NULL;
+    END IF;
   END IF;
-  INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at)
-  VALUES (NEW.payment, NEW.provider, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
+  IF NEW.outcome IN ('overpayment_refunded', 'refunded_by_operator') THEN
+    INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at)
+    VALUES (NEW.payment, NEW.provider, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
+  ELSIF NEW.outcome = 'paid' THEN
+    UPDATE orders
+    SET status = 'paid', payment = NEW.payment, paid_at = NEW.decided_at, updated_at = NEW.decided_at,
+      unsynced_since = NEW.decided_at, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
+    WHERE order_no = NEW.order_no AND status = 'pending_payment';
+  ELSIF NEW.outcome = 'payment_named' THEN
+    UPDATE orders SET payment = NEW.payment, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
+    WHERE order_no = NEW.order_no AND payment = 'lost';
+  END IF;
   RETURN NEW;
 END $$;
 
-CREATE OR REPLACE TRIGGER callbacks_give_back BEFORE UPDATE OF outcome ON callbacks FOR EACH ROW
-  WHEN (NEW.outcome = 'refunded_by_operator' AND OLD.outcome <> NEW.outcome) EXECUTE FUNCTION callbacks_give_back();
+CREATE OR REPLACE TRIGGER callbacks_take_effect BEFORE UPDATE OF outcome ON callbacks FOR EACH ROW
+  WHEN (NEW.outcome <> OLD.outcome) EXECUTE FUNCTION callbacks_take_effect();
 
 -- A payment that is an overpayment cannot pay an order, in any statement: the row stays unchanged.
 CREATE OR REPLACE FUNCTION orders_payment() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -572,31 +586,41 @@ END $$;
 CREATE OR REPLACE TRIGGER orders_payment BEFORE UPDATE OF payment ON orders FOR EACH ROW
   WHEN (NEW.payment <> OLD.payment) EXECUTE FUNCTION orders_payment();
 
--- The statement that records a payment of an order pays the order, and sets the outcome: one transaction of the ledger for
--- a payment. Any other case is left to `apply` in crates/payments/src/callbacks.rs.
-CREATE OR REPLACE FUNCTION callbacks_pay() RETURNS trigger LANGUAGE plpgsql AS $$
+-- Which payment may pay which order: the outcome of each callback, as far as it follows from the ledger (E2, E5, I6). Empty
+-- for one that `dispatch` in crates/payments/src/callbacks.rs decides: a payment of a released order, which needs free
+-- units, and what is no payment. The provider that has an overpayment need not be that of its order.
+CREATE OR REPLACE VIEW callback_decisions AS
+SELECT c.id, CASE WHEN p.payment IS NULL THEN 0 ELSE 1 END AS is_overpayment, CASE
+  WHEN c.outcome <> '' THEN c.outcome
+  WHEN c.type = 'refund.failed' AND c.order_no = '' THEN ''
+  WHEN o.order_no IS NULL AND p.payment IS NULL THEN 'unknown_order'
+  WHEN c.provider <> COALESCE(p.provider, o.provider) AND '' NOT IN (c.provider, COALESCE(p.provider, o.provider))
+    THEN 'wrong_provider'
+  WHEN c.type <> 'payment.succeeded' THEN ''
+  WHEN p.payment IS NOT NULL THEN 'given_back'
+  WHEN c.amount <> o.amount OR c.currency <> o.currency THEN 'wrong_amount'
+  WHEN o.status = 'pending_payment' THEN 'paid'
+  WHEN o.status IN ('cancelled', 'expired') THEN ''
+  WHEN o.payment = 'lost' AND c.payment = '' THEN 'unknown_payment'
+  WHEN o.payment = 'lost' THEN 'payment_named'
+  WHEN c.payment = '' THEN 'paid_twice'
+  WHEN o.payment <> c.payment THEN 'overpayment_refunded'
+  ELSE 'no_change' END AS outcome
+FROM callbacks c
+LEFT JOIN orders o ON o.order_no = c.order_no
+LEFT JOIN overpayments p ON p.payment = c.payment;
+
+-- The statement that records a callback, or sets `decided_at`, decides about it: one transaction of the ledger for a
+-- payment. The order is locked first: of two payments, the second finds the order paid.
+CREATE OR REPLACE FUNCTION callbacks_decide() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE orders
-  SET status = 'paid', payment = NEW.payment, paid_at = NEW.received_at, updated_at = NEW.received_at,
-    unsynced_since = NEW.received_at, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
-  WHERE order_no = NEW.order_no AND status = 'pending_payment' AND amount = NEW.amount AND currency = NEW.currency
-    AND (provider = NEW.provider OR provider = '' OR NEW.provider = '');
+  PERFORM 1 FROM orders WHERE order_no = NEW.order_no FOR NO KEY UPDATE;
+  UPDATE callbacks SET outcome = (SELECT outcome FROM callback_decisions WHERE id = NEW.id) WHERE id = NEW.id;
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE TRIGGER callbacks_pay AFTER INSERT ON callbacks FOR EACH ROW
-  WHEN (NEW.type = 'payment.succeeded' AND NEW.outcome = '') EXECUTE FUNCTION callbacks_pay();
-
-CREATE OR REPLACE FUNCTION callbacks_paid() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE callbacks SET outcome = 'paid'
-  WHERE order_no = NEW.order_no AND payment = NEW.payment AND type = 'payment.succeeded' AND outcome = ''
-    AND amount = NEW.amount AND currency = NEW.currency;
-  RETURN NULL;
-END $$;
-
-CREATE OR REPLACE TRIGGER callbacks_paid AFTER UPDATE OF status ON orders FOR EACH ROW
-  WHEN (NEW.status = 'paid' AND OLD.status = 'pending_payment') EXECUTE FUNCTION callbacks_paid();
+CREATE OR REPLACE TRIGGER callbacks_decide AFTER INSERT OR UPDATE OF decided_at ON callbacks FOR EACH ROW
+  WHEN (NEW.outcome = '') EXECUTE FUNCTION callbacks_decide();
 
 -- What operators changed (G2): who, what, when, before and after. Rows are only added.
 CREATE TABLE IF NOT EXISTS operator_changes (

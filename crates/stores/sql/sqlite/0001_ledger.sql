@@ -169,7 +169,8 @@ END;
 
 -- Callbacks of payment providers, each recorded once (E2). `session` is the payment session that a callback is about:
 -- the end of an earlier session does not end the latest one. `provider` signed it; empty if the app asked the provider.
--- `attempts` counts the sweeps that failed to apply it, `next_try_at` is when the next one tries.
+-- `attempts` counts the sweeps that failed to apply it, `next_try_at` is when the next one tries. At `decided_at` the
+-- ledger last decided about it.
 CREATE TABLE IF NOT EXISTS callbacks (
   id TEXT PRIMARY KEY,
   type TEXT NOT NULL,
@@ -183,7 +184,8 @@ CREATE TABLE IF NOT EXISTS callbacks (
   session TEXT NOT NULL DEFAULT '',
   provider TEXT NOT NULL DEFAULT '',
   attempts INTEGER NOT NULL DEFAULT 0,
-  next_try_at INTEGER NOT NULL
+  next_try_at INTEGER NOT NULL,
+  decided_at INTEGER NOT NULL DEFAULT 0
 );
 
 CREATE INDEX IF NOT EXISTS callbacks_open ON callbacks (next_try_at) WHERE outcome = '';
@@ -462,15 +464,21 @@ CREATE TABLE IF NOT EXISTS leases (
   resume_after TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 
--- When an operator refunds the payment of a parked callback, the statement that sets its outcome also inserts the refund,
--- unless the payment paid its order, or may have: the order's payment id was lost with a ledger (I6).
-CREATE TRIGGER IF NOT EXISTS callbacks_give_back BEFORE UPDATE OF outcome ON callbacks
-WHEN NEW.outcome = 'refunded_by_operator' AND OLD.outcome <> NEW.outcome
+-- The statement that sets an outcome does what it says. An operator refunds no payment that paid its order, or may have:
+-- the order's payment id was lost with a ledger (I6).
+CREATE TRIGGER IF NOT EXISTS callbacks_take_effect BEFORE UPDATE OF outcome ON callbacks WHEN NEW.outcome <> OLD.outcome
 BEGIN
-  SELECT RAISE(IGNORE) WHERE EXISTS (
+  SELECT RAISE(IGNORE) WHERE NEW.outcome = 'refunded_by_operator' AND EXISTS (
     SELECT 1 FROM orders WHERE order_no = NEW.order_no AND payment IN (NEW.payment, 'lost'));
   INSERT INTO overpayments (payment, provider, order_no, amount, currency, next_try_at)
-  VALUES (NEW.payment, NEW.provider, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at) ON CONFLICT DO NOTHING;
+  SELECT NEW.payment, NEW.provider, NEW.order_no, NEW.amount, NEW.currency, NEW.received_at
+  WHERE NEW.outcome IN ('overpayment_refunded', 'refunded_by_operator') ON CONFLICT DO NOTHING;
+  UPDATE orders
+  SET status = 'paid', payment = NEW.payment, paid_at = NEW.decided_at, updated_at = NEW.decided_at,
+    unsynced_since = NEW.decided_at, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
+  WHERE NEW.outcome = 'paid' AND order_no = NEW.order_no AND status = 'pending_payment';
+  UPDATE orders SET payment = NEW.payment, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
+  WHERE NEW.outcome = 'payment_named' AND order_no = NEW.order_no AND payment = 'lost';
 END;
 
 -- A payment that is an overpayment cannot pay an order, in any statement: the row stays unchanged.
@@ -479,23 +487,40 @@ BEGIN
   SELECT RAISE(IGNORE) WHERE EXISTS (SELECT 1 FROM overpayments WHERE payment = NEW.payment);
 END;
 
--- The statement that records a payment of an order pays the order, and sets the outcome: one transaction of the ledger for
--- a payment. Any other case is left to `apply` in crates/payments/src/callbacks.rs.
-CREATE TRIGGER IF NOT EXISTS callbacks_pay AFTER INSERT ON callbacks WHEN NEW.type = 'payment.succeeded' AND NEW.outcome = ''
+-- Which payment may pay which order: the outcome of each callback, as far as it follows from the ledger (E2, E5, I6). Empty
+-- for one that `dispatch` in crates/payments/src/callbacks.rs decides: a payment of a released order, which needs free
+-- units, and what is no payment. The provider that has an overpayment need not be that of its order.
+CREATE VIEW IF NOT EXISTS callback_decisions AS
+SELECT c.id, CASE WHEN p.payment IS NULL THEN 0 ELSE 1 END AS is_overpayment, CASE
+  WHEN c.outcome <> '' THEN c.outcome
+  WHEN c.type = 'refund.failed' AND c.order_no = '' THEN ''
+  WHEN o.order_no IS NULL AND p.payment IS NULL THEN 'unknown_order'
+  WHEN c.provider <> COALESCE(p.provider, o.provider) AND '' NOT IN (c.provider, COALESCE(p.provider, o.provider))
+    THEN 'wrong_provider'
+  WHEN c.type <> 'payment.succeeded' THEN ''
+  WHEN p.payment IS NOT NULL THEN 'given_back'
+  WHEN c.amount <> o.amount OR c.currency <> o.currency THEN 'wrong_amount'
+  WHEN o.status = 'pending_payment' THEN 'paid'
+  WHEN o.status IN ('cancelled', 'expired') THEN ''
+  WHEN o.payment = 'lost' AND c.payment = '' THEN 'unknown_payment'
+  WHEN o.payment = 'lost' THEN 'payment_named'
+  WHEN c.payment = '' THEN 'paid_twice'
+  WHEN o.payment <> c.payment THEN 'overpayment_refunded'
+  ELSE 'no_change' END AS outcome
+FROM callbacks c
+LEFT JOIN orders o ON o.order_no = c.order_no
+LEFT JOIN overpayments p ON p.payment = c.payment;
+
+-- The statement that records a callback, or sets `decided_at`, decides about it: one transaction of the ledger for a
+-- payment.
+CREATE TRIGGER IF NOT EXISTS callbacks_decide AFTER INSERT ON callbacks WHEN NEW.outcome = ''
 BEGIN
-  UPDATE orders
-  SET status = 'paid', payment = NEW.payment, paid_at = NEW.received_at, updated_at = NEW.received_at,
-    unsynced_since = NEW.received_at, provider = CASE WHEN provider = '' THEN NEW.provider ELSE provider END
-  WHERE order_no = NEW.order_no AND status = 'pending_payment' AND amount = NEW.amount AND currency = NEW.currency
-    AND (provider = NEW.provider OR provider = '' OR NEW.provider = '');
+  UPDATE callbacks SET outcome = (SELECT outcome FROM callback_decisions WHERE id = NEW.id) WHERE id = NEW.id;
 END;
 
-CREATE TRIGGER IF NOT EXISTS callbacks_paid AFTER UPDATE OF status ON orders
-WHEN NEW.status = 'paid' AND OLD.status = 'pending_payment'
+CREATE TRIGGER IF NOT EXISTS callbacks_decide_again AFTER UPDATE OF decided_at ON callbacks WHEN NEW.outcome = ''
 BEGIN
-  UPDATE callbacks SET outcome = 'paid'
-  WHERE order_no = NEW.order_no AND payment = NEW.payment AND type = 'payment.succeeded' AND outcome = ''
-    AND amount = NEW.amount AND currency = NEW.currency;
+  UPDATE callbacks SET outcome = (SELECT outcome FROM callback_decisions WHERE id = NEW.id) WHERE id = NEW.id;
 END;
 
 -- What operators changed (G2): who, what, when, before and after. Rows are only added.

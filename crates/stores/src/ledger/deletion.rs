@@ -8,9 +8,6 @@ use crate::ports::{Sql, SqlValue, StoreError};
 ///
 /// The rows are counted before: while a function reads rows that a statement has deleted, SQLite keeps all others from
 /// writing.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn delete_batch<S: Sql>(
     sql: &S,
     table: &str,
@@ -30,9 +27,6 @@ pub async fn delete_batch<S: Sql>(
 }
 
 /// Counts the rows of a query.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn count<S: Sql>(sql: &S, query: &str, params: Vec<SqlValue>) -> Result<usize, StoreError> {
     let rows = sql.run(&format!("SELECT COUNT(*) FROM ({query}) AS found"), params).await?;
     let count = RowReader::new(rows.into_iter().next().unwrap_or_default()).int()?;

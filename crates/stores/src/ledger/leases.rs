@@ -33,9 +33,6 @@ impl Lease {
 }
 
 /// Acquires a lease for `ttl_ms` milliseconds. Returns `None` if another owner has it at `now`.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn acquire<S: Sql>(
     sql: &S,
     name: &'static str,
@@ -51,9 +48,6 @@ pub async fn acquire<S: Sql>(
 }
 
 /// Renews a lease until `until`, and saves [`Lease::resume_after`]. Returns `false` if the lease was lost.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn renew<S: Sql>(sql: &S, lease: &Lease, until: Millis) -> Result<bool, StoreError> {
     let statement = "UPDATE leases SET until = ?3, resume_after = ?4 WHERE name = ?1 AND token = ?2 RETURNING token";
     let [name, token] = lease.params();
@@ -62,9 +56,6 @@ pub async fn renew<S: Sql>(sql: &S, lease: &Lease, until: Millis) -> Result<bool
 }
 
 /// Releases a lease, and saves [`Lease::resume_after`]. Returns `false` if the lease was lost before.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn release<S: Sql>(sql: &S, lease: &Lease) -> Result<bool, StoreError> {
     renew(sql, lease, Millis(0)).await
 }

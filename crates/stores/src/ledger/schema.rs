@@ -19,9 +19,6 @@ pub fn required_version(dialect: Dialect) -> i64 {
 
 /// The version up to which every migration is applied; 0 for an empty ledger. If the ledger has a later migration than
 /// this code knows, its version.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn current_version<S: Sql>(sql: &S) -> Result<i64, StoreError> {
     let applied = applied_migrations(sql).await?;
     let latest = applied.iter().copied().max().unwrap_or(0);
@@ -43,9 +40,6 @@ async fn applied_migrations<S: Sql>(sql: &S) -> Result<Vec<i64>, StoreError> {
 
 /// Migrates the ledger to the required version. Every statement can be repeated, so a crash or a concurrent migration
 /// does no harm; the last statement of each migration records it as applied.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn migrate<S: Sql>(sql: &S) -> Result<(), StoreError> {
     let applied = applied_migrations(sql).await?;
     for (_, text) in migrations(sql.dialect()).iter().filter(|(number, _)| !applied.contains(number)) {

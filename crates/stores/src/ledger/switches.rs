@@ -3,9 +3,6 @@
 use crate::ports::{Sql, SqlValue, StoreError};
 
 /// Turns a switch on or off. Writes nothing if it is in that position already.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn set<S: Sql>(sql: &S, name: &str, on: bool) -> Result<(), StoreError> {
     if is_on(sql, name).await? == on {
         return Ok(());
@@ -16,9 +13,6 @@ pub async fn set<S: Sql>(sql: &S, name: &str, on: bool) -> Result<(), StoreError
 }
 
 /// Whether a switch is on; one that was never set is off.
-///
-/// # Errors
-/// See [`ledger`](super).
 pub async fn is_on<S: Sql>(sql: &S, name: &str) -> Result<bool, StoreError> {
     let rows = sql.run("SELECT is_on FROM switches WHERE name = ?1", vec![name.into()]).await?;
     Ok(rows.first().is_some_and(|row| row == &[SqlValue::from(true)]))

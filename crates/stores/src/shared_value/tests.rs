@@ -1,3 +1,5 @@
+//! Tests of copies that instances share (F2, F4).
+
 #[path = "machine.rs"]
 mod machine;
 

@@ -44,8 +44,8 @@ impl Site {
     ) -> Result<Response, ApiError> {
         let method = method.parse().unwrap();
         let request = Request::new(method, path.to_owned(), headers, Vec::new(), "test".to_owned());
-        let sign_in = Ok(domain::sign_in::SignInSettings::none());
-        let settings = Settings::new("", sign_in, domain::legal_links::LegalLinks::default(), self.branding.clone());
+        let settings = Settings::parse(&domain::settings::Variables(&|_| "".into())).unwrap();
+        let settings = Settings { branding: self.branding.clone(), ..settings };
         respond(&mut self.cache, &settings, None, &request)
     }
 

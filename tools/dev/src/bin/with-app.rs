@@ -15,14 +15,11 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use dev::{build, engine::Engine, nginx::Nginx, ports, private_data, root, test_stack::TestStack};
+use dev::{nginx::Nginx, ports, private_data, root, test_stack::TestStack};
 use tempfile::TempDir;
 
 fn main() -> Result<ExitCode> {
-    let Options { build, nginx, variables, command } = Options::parse();
-    if build {
-        build::all(&root::find()?, &Engine::discover(None)?)?;
-    }
+    let Options { nginx, variables, command } = Options::parse();
     let mut ports = Ports::default();
     let variables =
         variables.iter().map(|(name, value)| Ok((name, ports.substitute(value)?))).collect::<Result<Vec<_>>>()?;
@@ -73,9 +70,6 @@ fn start_nginx(app: &str) -> Result<(Nginx, TempDir)> {
 #[derive(Debug, Parser)]
 #[command(name = "with-app")]
 struct Options {
-    /// Builds the functions, the pages and the engine first
-    #[arg(long)]
-    build: bool,
     /// Starts nginx in front of the app, as the self-hosted kit configures it
     #[arg(long)]
     nginx: bool,

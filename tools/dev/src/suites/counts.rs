@@ -49,6 +49,13 @@ impl Counts {
     }
 }
 
+/// Number of tests that have ended, from the output of a program that still runs.
+pub fn ended_tests(output: &str) -> u64 {
+    // Playwright's list has a mark and a number, and repeats the lines of failures later.
+    let ended = Regex::new(r"(?m)^(?:test .+ \.\.\. (?:ok|FAILED|ignored)| *(?:not )?ok \d+ - | {2}[✓✘-] +\d+ )");
+    ended.map_or(0, |ended| ended.find_iter(output).count() as u64)
+}
+
 /// The names of the failed tests in the output of one program.
 pub fn failed_tests(output: &str) -> Vec<String> {
     let patterns = [
@@ -124,6 +131,13 @@ mod tests {
         let playwright = "  1) [desktop] › buy.js:9:1 › it sells ─────\n\n    Error: late\n\n  1 failed\n    \
                           [desktop] › buy.js:9:1 › it sells ─────\n  5 passed (1.2m)\n";
         assert_eq!(failed_tests(playwright), ["[desktop] › buy.js:9:1 › it sells"]);
+    }
+
+    #[test]
+    fn tests_that_have_ended_are_counted_while_others_run() {
+        assert_eq!(ended_tests("running 3 tests\ntest a ... ok\ntest b - should panic ... FAILED\n"), 2);
+        assert_eq!(ended_tests("    ok 1 - buys\nnot ok 1 - stripe\n"), 2);
+        assert_eq!(ended_tests("Running 2 tests\n  ✓   1 [desktop] › buy.js:9:1 › it sells (1.2s)\n"), 1);
     }
 
     #[test]

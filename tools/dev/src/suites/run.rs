@@ -5,7 +5,10 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -18,8 +21,6 @@ use super::{
     plan::{RUN_ORDER, Step, Suite, suites},
 };
 use crate::{
-    build,
-    engine::Engine,
     open_files,
     poll::{self, Probe},
     process::Process,
@@ -28,6 +29,8 @@ use crate::{
 
 /// Number of suites that run concurrently. Each suite has its own servers, ports and directories.
 const MAX_PARALLEL: usize = 2;
+/// How often a suite says how many of its tests have ended.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum duration of a program; after that it counts as stuck.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
@@ -56,11 +59,9 @@ struct Report {
 pub fn run(options: &Options) -> Result<bool> {
     open_files::raise_open_file_limit();
     let root = root::find()?;
-    let engine = Engine::discover(None)?;
-    println!("building for the engine {engine} …");
-    build::all(&root, &engine)?;
     let suites = suites(&root, &options.suites, options.long)?;
 
+    let (number_done, number) = (AtomicUsize::new(0), suites.len());
     let (total, queue) = (Mutex::new((Counts::default(), vec![])), Mutex::new(VecDeque::from(suites)));
     thread::scope(|scope| {
         for _ in 0..MAX_PARALLEL {
@@ -77,7 +78,11 @@ pub fn run(options: &Options) -> Result<bool> {
                     // Printed while the lock is held, so that the reports of two suites do not mix.
                     print!("{}", report.failures);
                     let Counts { passed, failed, .. } = report.counts;
-                    println!("{name:<10} {passed} passed, {failed} failed   ({:.0} s)", report.elapsed.as_secs_f64());
+                    let (seconds, done) =
+                        (report.elapsed.as_secs_f64(), number_done.fetch_add(1, Ordering::Relaxed) + 1);
+                    println!(
+                        "{name:<10} {passed} passed, {failed} failed   ({seconds:.0} s; {done} of {number} suites)"
+                    );
                 }
             });
         }
@@ -93,7 +98,7 @@ fn run_suite(mut suite: Suite) -> Report {
     let start = Instant::now();
     let (mut counts, mut failures, mut failed) = (Counts::default(), String::new(), vec![]);
     for step in &mut suite.steps {
-        let (step_counts, output) = run_step(step);
+        let (step_counts, output) = run_step(step, &suite.name, counts);
         counts += step_counts;
         if step_counts.failed > 0 {
             failures += &format!("\n── {} of {} failed ──\n{output}\n", step.name, suite.name);
@@ -130,7 +135,7 @@ fn check_all_ran(sources: &[PathBuf], counts: Counts) -> Result<()> {
 
 /// Runs a program with a temporary directory of its own: what its servers leave there, such as those that its tests
 /// share, is removed after it.
-fn run_step(step: &mut Step) -> (Counts, String) {
+fn run_step(step: &mut Step, suite: &str, before: Counts) -> (Counts, String) {
     // Other users' servers enter it, too.
     let permissions = fs::Permissions::from_mode(0o755);
     let temp_dir = match tempfile::Builder::new().prefix("stampede-").permissions(permissions).tempdir() {
@@ -142,7 +147,13 @@ fn run_step(step: &mut Step) -> (Counts, String) {
         Ok(process) => process,
         Err(error) => return (Counts::FAILED, format!("{error:#}")),
     };
+    let mut last_report = Instant::now();
     let ended = poll::until("its end", STEP_TIMEOUT, || {
+        if last_report.elapsed() > PROGRESS_INTERVAL {
+            let tests = before.passed + before.failed + counts::ended_tests(&process.output());
+            println!("{suite:<10} {tests} tests so far …");
+            last_report = Instant::now();
+        }
         Ok(process.exited().map_or(Probe::Pending("it still runs"), Probe::Ready))
     });
     process.kill();

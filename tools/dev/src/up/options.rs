@@ -11,7 +11,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "scripts/up")]
 pub struct Options {
-    /// Address that the app listens on
+    /// Address that the app listens on; with --services, where `spin up` serves it
     #[arg(long, default_value = "127.0.0.1:3000", value_name = "ADDRESS")]
     pub listen: SocketAddr,
     /// Engine that runs the app: spin or local [default: spin if 4.1 or later is installed, else local]
@@ -32,9 +32,9 @@ pub struct Options {
     /// Do not call the sweeper every five seconds
     #[arg(long)]
     pub no_sweeper: bool,
-    /// Do not build anything before the start
-    #[arg(long)]
-    pub no_build: bool,
+    /// Start all but the app, and write .env: `spin up` and `spin watch` then run it
+    #[arg(long, conflicts_with = "engine")]
+    pub services: bool,
     /// Directory of secrets and data
     #[arg(long, default_value = ".stampede", value_name = "DIRECTORY")]
     pub directory: PathBuf,

@@ -3,6 +3,7 @@
 use std::{
     env,
     io::ErrorKind,
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -20,14 +21,13 @@ use signal_hook::{
 
 use super::{
     Options,
-    data_directory::DataDirectory,
+    data_directory::{DataDirectory, write_atomically},
     demo,
     service::{Event, Service},
     sweeper::SweepTimer,
 };
 use crate::{
     app::{self, Settings, parse_serving_line},
-    build,
     engine::Engine,
     http::Client,
     poll::{self, Probe},
@@ -46,14 +46,68 @@ const TAIL_LINES: usize = 15;
 /// is restarted and reported.
 pub fn run(options: &Options) -> Result<()> {
     let root = root::find()?;
-    let engine = Engine::discover(options.engine.as_deref())?;
     let directory = DataDirectory::open(&root.join(&options.directory))?;
     if options.fresh {
         directory.clear()?;
     }
-    let mut listen = options.listen;
+    let listen = if options.services { options.listen } else { choose_address(options.listen)? };
+    let stop = stop_flag()?;
+    let mut variables = directory.load_variables()?;
+    let exported = Variables::exported(env::vars_os())?;
+    let redis = set_stores(options, &directory, &mut variables, &exported)?;
+    directory.save_variables(&variables)?;
+    // The command line counts more than the environment, and that more than the file.
+    let replaced = variables.add_exported(&exported);
+    options.ledger.as_deref().map_or(Ok(()), |url| variables.set_ledger(url))?;
+    options.redis.as_deref().map_or(Ok(()), |url| variables.set_redis(url))?;
+
+    let mut services: Vec<_> = redis.into_iter().collect();
+    let mut sweeper = None;
+    if options.services {
+        write_atomically(&root.join(".env"), &variables.to_lines())?;
+        println!(
+            "\n  Redis runs, and .env has the variables. Start the app in another terminal: spin up, or spin watch"
+        );
+    } else {
+        let engine = Engine::discover(options.engine.as_deref())?;
+        let (state, log) = (directory.path_to("state"), Some(directory.path_to("logs/app.log")));
+        let settings = Settings { log, ..Settings::new(root, engine, listen, state, variables.clone()) };
+        println!("starting the app on the engine {} …", settings.engine);
+        let start = Box::new(move || settings.spawn());
+        let mut app = Service::start("app", directory.path_to("pids/app"), Duration::from_millis(500), start)?;
+        let url = wait_until_ready(&mut app, variables.get("metrics_token"), &stop)?;
+        // The app is stopped first, because it uses Redis.
+        services.insert(0, app);
+        sweeper = Some(start_jobs(options, &url, &variables));
+    }
+    let data = options.directory.display();
+    match exported.find("admin_token") {
+        Some(_) => println!("  their token printenv SPIN_VARIABLE_ADMIN_TOKEN"),
+        None => println!("  their token grep ADMIN_TOKEN {data}/env"),
+    }
+    println!("  Secrets     {data}/env      Logs  {data}/logs/      Ids  {data}/pids/");
+    if !replaced.is_empty() {
+        println!("  Exported    {replaced}; the other variables are from {data}/env");
+    }
+    println!("  Ctrl-C ends it; the data stays in {data}/.\n");
+
+    let url = format!("http://{listen}");
+    let spin = Client::new(&url, Duration::from_secs(1));
+    supervise(&mut services, &stop, || {
+        let is_ready = || spin.send("GET", "/readyz", variables.get("metrics_token"), &Value::Null);
+        if sweeper.is_none() && is_ready().is_ok_and(|response| response.status == 200) {
+            sweeper = Some(start_jobs(options, &url, &variables));
+        }
+    });
+    println!("ending …");
+    services.iter_mut().for_each(Service::stop);
+    println!("ended. The next start finds the data again.");
+    Ok(())
+}
+
+/// The address to listen on, if it is free; a free port for port 0, so that a restart listens on the same one.
+fn choose_address(mut listen: SocketAddr) -> Result<SocketAddr> {
     if listen.port() == 0 {
-        // Picked here instead of by the engine, so that a restart listens on the same port.
         listen.set_port(ports::pick_unused()?);
     }
     ports::try_bind(listen).map_err(|error| match error.kind() {
@@ -68,67 +122,40 @@ pub fn run(options: &Options) -> Result<()> {
              for development only (deploy/README.md has kits without it)"
         );
     }
-    if !options.no_build {
-        build::all(&root, &engine)?;
-    }
+    Ok(listen)
+}
 
-    let stop = stop_flag()?;
-    let mut variables = directory.load_variables()?;
-    let mut services = Vec::new();
-    let exported = Variables::exported(env::vars_os())?;
+/// Sets the variables of the ledger and of Redis, which is started unless a URL names one.
+fn set_stores(
+    options: &Options,
+    directory: &DataDirectory,
+    variables: &mut Variables,
+    exported: &Variables,
+) -> Result<Option<Service>> {
     variables.set_ledger(options.ledger.as_deref().or(exported.find("ledger")).unwrap_or("sqlite"))?;
     if variables.get("ledger") != "sqlite" {
         check_reachable(variables.get("ledger_host"), "start that PostgreSQL, or leave out --ledger for SQLite")?;
     }
-    match options.redis.as_deref().or(exported.find("redis_url")) {
-        Some(url) => {
-            variables.set_redis(url)?;
-            check_reachable(variables.get("redis_host"), "start that Redis, or leave out --redis for one of its own")?;
-        }
-        None => services.push(start_redis(&directory, &mut variables)?),
-    }
-    directory.save_variables(&variables)?;
-    // The command line counts more than the environment, and that more than the file.
-    let replaced = variables.add_exported(&exported);
-    options.ledger.as_deref().map_or(Ok(()), |url| variables.set_ledger(url))?;
-    options.redis.as_deref().map_or(Ok(()), |url| variables.set_redis(url))?;
+    let Some(url) = options.redis.as_deref().or(exported.find("redis_url")) else {
+        return start_redis(directory, variables).map(Some);
+    };
+    variables.set_redis(url)?;
+    check_reachable(variables.get("redis_host"), "start that Redis, or leave out --redis for one of its own")?;
+    Ok(None)
+}
 
-    let state = directory.path_to("state");
-    let log = Some(directory.path_to("logs/app.log"));
-    let settings = Settings { log, ..Settings::new(root, engine, listen, state, variables.clone()) };
-    println!("starting the app on the engine {} …", settings.engine);
-    let start = Box::new(move || settings.spawn());
-    let mut app = Service::start("app", directory.path_to("pids/app"), Duration::from_millis(500), start)?;
-    let url = wait_until_ready(&mut app, variables.get("metrics_token"), &stop)?;
-    services.insert(0, app);
-
-    let _sweeper = (!options.no_sweeper).then(|| SweepTimer::start(&url, variables.get("cron_token")));
+/// Creates the demo sale, starts the sweeper, and says where to look.
+fn start_jobs(options: &Options, url: &str, variables: &Variables) -> Option<SweepTimer> {
     println!("\n  Stampede serves {url}");
     if !options.no_demo {
-        let client = Client::new(&url, Duration::from_secs(30));
+        let client = Client::new(url, Duration::from_secs(30));
         match demo::seed(&client, variables.get("admin_token")) {
             Ok(starts_at) => println!("  Buyers      {url}/sale?activity={}   (opens {starts_at})", demo::ACTIVITY),
             Err(error) => println!("  no demo sale: {error:#}"),
         }
     }
     println!("  Operators   {url}/admin");
-    let data = options.directory.display();
-    match exported.find("admin_token") {
-        Some(_) => println!("  their token printenv SPIN_VARIABLE_ADMIN_TOKEN"),
-        None => println!("  their token grep ADMIN_TOKEN {data}/env"),
-    }
-    println!("  Secrets     {data}/env      Logs  {data}/logs/      Ids  {data}/pids/");
-    if !replaced.is_empty() {
-        println!("  Exported    {replaced}; the other variables are from {data}/env");
-    }
-    println!("  Ctrl-C ends it; the data stays in {data}/.\n");
-
-    supervise(&mut services, &stop);
-    println!("ending …");
-    // The app is stopped first, because it uses Redis.
-    services.iter_mut().for_each(Service::stop);
-    println!("ended. The next start finds the data again.");
-    Ok(())
+    (!options.no_sweeper).then(|| SweepTimer::start(url, variables.get("cron_token")))
 }
 
 /// Checks a server that was given on the command line. Otherwise the app would wait for it without a clear message.
@@ -188,9 +215,11 @@ fn wait_until_ready(app: &mut Service, token: &str, stop: &AtomicBool) -> Result
     ready.with_context(|| format!("the app wrote:\n{}", tail(&process.output())))
 }
 
-fn supervise(services: &mut [Service], stop: &AtomicBool) {
+/// Restarts services that end, until a signal to stop. Calls `tick` in each round.
+fn supervise(services: &mut [Service], stop: &AtomicBool, mut tick: impl FnMut()) {
     let mut app_restarted = false;
     while !stop.load(Ordering::Relaxed) {
+        tick();
         for service in services.iter_mut() {
             let Some(event) = service.tick(Instant::now()) else { continue };
             println!("{}: {event}", service.name());

@@ -33,7 +33,7 @@ pub enum Kind {
     Sweep,
 }
 
-/// What docs/performance.md asks of a route.
+/// What is asked of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {

@@ -10,7 +10,7 @@ use crate::target::TargetOptions;
 /// Measures an app: requests per second of each route, as a ratio to a function that does only what the route cannot
 /// avoid (a floor), measured before and after it.
 ///
-/// Without --url it builds and starts an app of its own with fresh data, and the floors beside it, and stops both at
+/// Without --url it starts an app of its own with fresh data, and the floors beside it, and stops both at
 /// the end.
 ///
 /// `scripts/bench --pages` measures the buyers' pages in Chromium instead: bytes, requests, time on 3G, Lighthouse.
@@ -49,10 +49,6 @@ pub struct Options {
     /// With --growth: orders in the largest sale
     #[arg(long, default_value_t = 100_000)]
     pub growth_orders: usize,
-
-    /// Without --url: run the existing build, build nothing
-    #[arg(long)]
-    pub no_build: bool,
 
     /// Directory for `bench.json` and `bench.svg`, or with --growth an SVG for each dimension
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! Reports medians over the rounds, with their noise, against the goals in docs/performance.md.
+//! Reports medians over the rounds, with their noise, against the goals.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

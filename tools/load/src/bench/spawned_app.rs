@@ -1,15 +1,13 @@
 //! An app and the floors beside it that the benchmark builds, starts with fresh data, and stops at the end.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use anyhow::Result;
 use dev::{
     app::{App, Settings},
-    build,
     engine::Engine,
     ports,
     process::machine_cpu_time,
-    root,
     test_stack::TestStack,
 };
 use nix::sys::signal::Signal;
@@ -38,13 +36,8 @@ pub struct CpuTimes {
 }
 
 impl SpawnedApp {
-    /// Starts both; with `build`, builds what is missing first.
-    pub fn start(build: bool) -> Result<Self> {
-        if build {
-            let root = root::find()?;
-            build::all(&root, &Engine::discover(None)?)?;
-            build::functions(&root, Path::new(FLOORS_MANIFEST))?;
-        }
+    /// Starts both.
+    pub fn start() -> Result<Self> {
         // The setting that `scripts/up` and the deployment kits use.
         let mut app = TestStack::start_with(&["--appendfsync", "everysec"], |_| {})?;
         app.wait_until_ready()?;

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, ensure};
 
 /// Plans the capacity for a sale: cores, Redis, PostgreSQL connections, nginx workers, and how long the queue gets.
 ///
-/// The costs are those that scripts/bench measured, on cores such as those that it ran on. docs/performance.md has the
-/// formulas. Every figure is a bound from above.
+/// The costs are those that scripts/bench measured, on cores such as those that it ran on. Every figure is a bound from
+/// above.
 #[derive(clap::Args, Debug, Clone)]
 pub struct Sale {
     /// Visitors who wait for the start, each with a ticket

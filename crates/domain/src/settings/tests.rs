@@ -1,0 +1,128 @@
+//! Tests of what is found wrong.
+
+use super::*;
+
+const STRONG: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
+const WEBHOOK: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+const GOOD: [(&str, &str); 10] = [
+    ("ticket_secret", STRONG),
+    ("jwt_algorithm", "HS256"),
+    ("jwt_key", STRONG),
+    ("admin_token", STRONG),
+    ("cron_token", STRONG),
+    ("address_key", STRONG),
+    ("ledger", "sqlite"),
+    ("trusted_hops", "0"),
+    ("payment_provider", "sandbox"),
+    ("webhook_secrets", WEBHOOK),
+];
+
+/// Asserts which variable is wrong after some of the good ones have changed; empty: none is.
+fn assert_wrong(expected: &str, changed: &[(&str, &str)]) {
+    let all = || changed.iter().chain(&GOOD);
+    let value = |name: &str| all().find(|(known, _)| *known == name).map_or("", |(_, value)| value);
+    let fault = check(&Variables(&|name| value(name).into())).err();
+    assert_eq!(fault.as_ref().map_or("", |fault| fault.variable), expected, "{changed:?}: {fault:?}");
+}
+
+#[test]
+fn every_required_secret_is_checked() {
+    assert_wrong("", &[]);
+    for name in ["ticket_secret", "jwt_key", "admin_token", "cron_token", "address_key", "webhook_secrets"] {
+        for weak in ["", " ", "short", "whsec_short", "-----BEGIN PUBLIC KEY-----"] {
+            assert_wrong(name, &[(name, weak)]);
+        }
+    }
+    assert_wrong("ticket_secret", &[("ticket_secret", &format!("retired:{STRONG}"))]);
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_a_fault() {
+    for (name, right, wrong) in [
+        ("jwt_algorithm", &[][..], &["none"][..]),
+        ("cors_origins", &["https://shop.example, http://localhost:8080"], &["*"]),
+        ("legal_links", &[], &["terms"]),
+        ("shop_color", &[], &["red"]),
+        ("operator_tokens", &[], &["ada:read:short"]),
+        ("metrics_token", &[STRONG], &["short"]),
+        ("trusted_hops", &["2"], &["", "one", "-1", "1.5"]),
+        ("payment_provider", &[], &["barter"]),
+        ("address_retention_days", &[" 400"], &["400 days"]),
+        ("retention_days", &["0"], &["-1"]),
+        (
+            "ledger",
+            &["postgres://app:pw@db.example:5432/shop?sslmode=require", "postgresql://db.example/shop"],
+            &["\"postgres://db.example/shop\"", " postgres://db.example/shop", "pg://db.example/shop", "SQLite", ""],
+        ),
+    ] {
+        right.iter().for_each(|value| assert_wrong("", &[(name, value)]));
+        wrong.iter().for_each(|value| assert_wrong(name, &[(name, value)]));
+    }
+}
+
+#[test]
+fn variables_that_do_not_fit_each_other_are_a_fault() {
+    let keys = [("jwt_jwks_url", "https://id.example/jwks"), ("jwt_key", ""), ("jwt_algorithm", "RS256 ES256")];
+    assert_wrong("", &keys);
+    assert_wrong("", &[("jwt_jwks_url", "http://127.0.0.1:8080/jwks"), keys[1], keys[2]]);
+    assert_wrong("jwt_jwks_url", &[("jwt_jwks_url", "http://id.example/jwks"), keys[1], keys[2]]);
+    assert_wrong("jwt_key", &[keys[0], keys[2]]);
+    assert_wrong("jwt_algorithm", &keys[..2]);
+    let oidc =
+        [("oidc_issuer", "https://id.example"), ("oidc_client_id", "pages"), ("jwt_issuer", "https://id.example")];
+    assert_wrong("", &oidc);
+    assert_wrong("oidc_issuer", &oidc[..2]);
+    assert_wrong("sign_in_url", &[("session_url", "https://shop.example")]);
+    let events = [("events_url", "https://shop.example"), ("events_secret", WEBHOOK)];
+    assert_wrong("", &events);
+    assert_wrong("events_secret", &events[..1]);
+    assert_wrong("events_secret", &[events[0], ("events_secret", "whsec_")]);
+    assert_wrong("siteverify_secret", &[("siteverify_url", "https://checks.example/siteverify")]);
+}
+
+#[test]
+fn the_configured_payment_provider_needs_its_variables() {
+    let on = ("sandbox", "on");
+    assert_wrong("", &[on]);
+    let stripe = [("payment_provider", "stripe"), ("stripe_api_key", "any"), ("stripe_secret", WEBHOOK)];
+    assert_wrong("", &stripe);
+    assert_wrong("stripe_secret", &stripe[..2]);
+    assert_wrong("stripe_secret", &[stripe[0], stripe[1], ("stripe_secret", "whsec_short")]);
+    assert_wrong("stripe_api_key", &[stripe[0], stripe[2]]);
+    assert_wrong("sandbox", &[&stripe[..], &[on]].concat());
+    let webhook = [("payment_provider", "webhook"), ("payments_url", "https://pay.shop.example/stampede")];
+    assert_wrong("", &webhook);
+    assert_wrong("payments_url", &webhook[..1]);
+    assert_wrong("payments_url", &[webhook[0], ("payments_url", "pay.shop.example")]);
+    assert_wrong("sandbox", &[webhook[0], webhook[1], on]);
+    for weak in ["", "whsec_", "whsec_MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM="] {
+        assert_wrong("webhook_secrets", &[webhook[0], webhook[1], ("webhook_secrets", weak)]);
+    }
+}
+
+#[test]
+fn callbacks_of_a_provider_that_is_not_configured_need_no_secret() {
+    let has_secrets = |provider: &str, secrets: &str| {
+        let value = |name| if name == "payment_provider" { provider } else { secrets }.into();
+        let variables = Variables(&value);
+        [WEBHOOK_SECRETS(&variables), STRIPE_SECRETS(&variables)].map(|found| found.map(|found| found.is_some()).ok())
+    };
+    assert_eq!(has_secrets("stripe", ""), [Some(false), None]);
+    assert_eq!(has_secrets("webhook", ""), [None, Some(false)]);
+    assert_eq!(has_secrets("stripe", WEBHOOK), [Some(true), Some(true)]);
+    assert_eq!(has_secrets("webhook", "whsec_"), [None, None]);
+}
+
+#[test]
+fn retention_is_a_number_of_days() {
+    let parse = |address: &str, activity: &str| {
+        let value = |name| if name == "retention_days" { activity } else { address }.into();
+        Retention::parse(&Variables(&value)).map(|days| (days.address_days, days.activity_days)).ok()
+    };
+    assert_eq!(parse("0", "0"), Some((Some(0), Some(0))));
+    assert_eq!(parse(" 7", "99999\n"), Some((Some(7), Some(99_999))));
+    assert_eq!(parse("", " "), Some((Some(30), None)));
+    for unusable in ["-1", "a week", "7 days", "1.5", "100000", "100000000000000000000"] {
+        assert_eq!([parse(unusable, ""), parse("", unusable)], [None, None], "{unusable:?}");
+    }
+}

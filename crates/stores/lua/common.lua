@@ -1,0 +1,16 @@
+-- Functions that every script starts with. Not a script of its own.
+
+-- Returns Redis's time in whole ms, and with its fraction.
+local function read_time()
+  local time = redis.call('TIME')
+  local exact = time[1] * 1000 + time[2] / 1000
+  return math.floor(exact), exact
+end
+
+-- Returns all digits of a whole number: Lua and Redis would write a large one with an exponent.
+local function to_text(number) return string.format('%.0f', number) end
+
+-- Appends elements to a reply.
+local function append(reply, ...)
+  for _, element in ipairs({ ... }) do reply[#reply + 1] = element end
+end
