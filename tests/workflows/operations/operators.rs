@@ -258,7 +258,7 @@ async fn an_activity_that_counts_too_many_held_units_can_be_paused_and_restocked
         // As if Redis lost its last second: a unit was sold twice, and the ledger has not refused the second order yet.
         let stats = fixture.key("stats");
         let add_held = async |units: &str| {
-            fixture.run_redis(&["HINCRBY", &stats, "held:phone", &units]).await;
+            fixture.run_redis(&["HINCRBY", &stats, "held:phone", units]).await;
         };
         add_held("1").await;
         let operator = fixture.operator();

@@ -172,7 +172,7 @@ async fn an_ipv6_site_gets_four_times_the_tickets_of_an_address() {
 
 /// How long a key is kept, in milliseconds.
 pub async fn record_ttl(fixture: &RealFixture, key: &str) -> i64 {
-    match fixture.run_redis(&["PTTL", &key]).await[..] {
+    match fixture.run_redis(&["PTTL", key]).await[..] {
         [RedisValue::Int(left)] => left,
         ref other => panic!("{other:?}"),
     }
