@@ -6,7 +6,7 @@
 use std::{fs, path::PathBuf};
 
 use serde_json::json;
-use support::{Buyer, Claims, TestActivity, TestApp, activity::single_sku, eventually};
+use support::{Buyer, Claims, TestActivity, TestApp, activity::single_sku, eventually, eventually_is};
 use tempfile::TempDir;
 use time::OffsetDateTime;
 
@@ -25,11 +25,8 @@ fn faketime_library() -> PathBuf {
 async fn create_long_lived_buyer(app: &TestApp, activity: &TestActivity, user: &str) -> Buyer {
     let expires_at = OffsetDateTime::now_utc().unix_timestamp() + 4 * 3_600;
     let jwt = Claims::for_user(user, &app.variables).with_claim("exp", json!(expires_at)).sign(&app.variables);
-    let ticket = eventually("a ticket", async || {
-        let response = app.request_ticket(&activity.id, &jwt).await;
-        if response.status == 201 { Ok(response.text("ticket")) } else { Err(response.body) }
-    })
-    .await;
+    let ticket =
+        eventually_is("a ticket", 201, async || app.request_ticket(&activity.id, &jwt).await).await.text("ticket");
     Buyer { user: user.to_owned(), jwt, ticket }
 }
 

@@ -20,7 +20,7 @@ use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
+use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually, eventually_is};
 use tokio::runtime::Handle;
 
 use crate::{cluster::Cluster, lost_writes};
@@ -260,11 +260,7 @@ async fn run_round(seed: u64, durability: Durability, recovery: Recovery, start:
     } else if durability == Durability::EverySecond && !redis_kills.is_empty() {
         // The procedure of docs/recovery.md: Redis lost up to a second that the ledger may have.
         post_admin("pause").await.is(200);
-        eventually("the rebuild", async || {
-            let response = post_admin("rebuild").await;
-            if response.status == 200 { Ok(()) } else { Err(response.body) }
-        })
-        .await;
+        eventually_is("the rebuild", 200, async || post_admin("rebuild").await).await;
         post_admin("resume").await.is(200);
     }
 

@@ -5,12 +5,8 @@ use std::net::Ipv4Addr;
 use dev::{nginx::Nginx, proxy::Proxy, root};
 use reqwest::{Method, redirect::Policy};
 use serde_json::{Value, json};
-use support::{HttpClient, TestApp, activity::single_sku, client_builder};
+use support::{HttpClient, TestApp, activity::single_sku, client_builder, status_of};
 use tempfile::TempDir;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
 
 /// An app that trusts one hop; its client sends every request through nginx.
 struct AppBehindNginx {
@@ -20,10 +16,14 @@ struct AppBehindNginx {
 }
 
 fn start_behind_nginx() -> AppBehindNginx {
+    start_with_servers(|port| vec![port])
+}
+
+/// The upstream servers are the app, whose port `servers` gets, and others at which it answers.
+fn start_with_servers(servers: impl FnOnce(u16) -> Vec<u16>) -> AppBehindNginx {
     let temp_dir = TempDir::new().expect("a directory");
     let mut app = TestApp::with_variables(|variables| variables.set("trusted_hops", "1"));
-    let port = app.with_app(|app| app.url().rsplit_once(':').and_then(|(_, port)| port.parse().ok()));
-    let nginx = Nginx::start(temp_dir.path(), &root::find().expect("the project"), &[port.expect("a port")]);
+    let nginx = Nginx::start(temp_dir.path(), &root::find().expect("the project"), &servers(app.port()));
     let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
     app.http = HttpClient::of_proxy(&nginx.url());
     AppBehindNginx { app, nginx, _temp_dir: temp_dir }
@@ -41,9 +41,7 @@ async fn an_order_is_paid_behind_nginx_and_a_forged_address_changes_no_limit() {
     app.http.get("/no-such-page", "").await.is(404);
     app.http.get("/api/no-such-route", "").await.is_problem(404, "not_found");
 
-    let activity = app.create_activity(json!({"skus": single_sku(5)})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &buyer).await;
+    let (activity, buyer, order_no) = app.create_order(json!({"skus": single_sku(5)})).await;
     app.pay_by_callback(&order_no, &buyer.jwt).await;
     app.wait_for_status(&order_no, &buyer.ticket, "paid").await;
     assert_eq!(app.finish_and_count(&activity).await, [4, 0, 1]);
@@ -74,9 +72,7 @@ async fn assert_limit_is_per_address(_: &TestApp, _: &Nginx, _: &str) {}
 /// Asserts that another address has a limit of its own: the limit counts the address that nginx sees, not nginx's.
 #[cfg(target_os = "linux")]
 async fn assert_limit_is_per_address(app: &TestApp, nginx: &Nginx, path: &str) {
-    let other_address = std::net::IpAddr::from([127, 0, 0, 2]);
-    let client = client_builder().local_address(other_address).build().expect("a client");
-    let http = HttpClient::with_client(client, &nginx.url());
+    let http = HttpClient::from_other_address(&nginx.url());
     http.post(path, &app.sign_in("somebody-else"), &json!({})).await.is(201);
     app.http.post(path, &app.sign_in("somebody-else"), &Value::Null).await.is_problem(429, "rate_limited");
 }
@@ -104,26 +100,13 @@ async fn operators_ban_and_lift_users_and_addresses_of_any_spelling_behind_nginx
     app.call_admin(Method::POST, "/callbacks/evt%2F1/dismiss", &Value::Null).await.is(200);
 }
 
-/// Sends the head of a request as it is, and returns the status.
-async fn status_of(port: u16, head: &[u8]) -> String {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.expect("nginx");
-    stream.write_all(&[head, b"connection: close\r\n\r\n"].concat()).await.expect("sent");
-    let mut response = Vec::new();
-    stream.read_to_end(&mut response).await.expect("an answer");
-    String::from_utf8_lossy(&response).split(' ').nth(1).unwrap_or_default().to_owned()
-}
-
 /// The engine closes the connection of a request with a host that it cannot read, which is how a server that is down
 /// behaves, and answers 500 to a header that is not text.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_the_engine_cannot_read_close_no_lane() {
-    let mut app = TestApp::with_variables(|variables| variables.set("trusted_hops", "1"));
-    let port = app.with_app(|app| app.url().rsplit_once(':').and_then(|(_, port)| port.parse().ok())).expect("a port");
-    let second = Proxy::start(port).expect("a second server");
-    let temp_dir = TempDir::new().expect("a directory");
-    let nginx = Nginx::start(temp_dir.path(), &root::find().expect("the project"), &[port, second.port()]);
-    let nginx = nginx.unwrap_or_else(|error| panic!("{error:#}"));
-    app.http = HttpClient::of_proxy(&nginx.url());
+    let mut second = None;
+    let AppBehindNginx { app, nginx, _temp_dir } =
+        start_with_servers(|port| vec![port, second.insert(Proxy::start(port).expect("a second server")).port()]);
     let activity = app.create_activity(json!({})).await;
     let gate = format!("/api/activities/{}/gate.json", activity.id);
     let lanes = [
@@ -142,13 +125,14 @@ async fn requests_that_the_engine_cannot_read_close_no_lane() {
     {
         for path in lanes {
             let head = [format!("GET {path} HTTP/1.1\r\nhost: ").as_bytes(), host, b"\r\n", &more].concat();
-            let status = status_of(nginx.port(), &head).await;
+            let status = status_of(Ipv4Addr::LOCALHOST, nginx.port(), &head).await;
             let refusals = ["400", "401", "404", "405", "431", "500"];
             assert!(status == "200" || refusals.contains(&&*status), "{}: {status}", String::from_utf8_lossy(&head));
         }
     }
     for target in [&b"/api/orders/demo.1?a=\xff"[..], b"/\xff", b"/api/nowhere?\xc3\xa4"] {
-        let status = status_of(nginx.port(), &[b"GET ", target, b" HTTP/1.1\r\nhost: sale.example\r\n"].concat()).await;
+        let head = [b"GET ", target, b" HTTP/1.1\r\nhost: sale.example\r\n"].concat();
+        let status = status_of(Ipv4Addr::LOCALHOST, nginx.port(), &head).await;
         assert!(["400", "404"].contains(&&*status), "{}: {status}", String::from_utf8_lossy(target));
     }
     for path in lanes {

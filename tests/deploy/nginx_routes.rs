@@ -4,29 +4,16 @@
 use dev::nginx::OPERATOR_HOST;
 use reqwest::Method;
 #[cfg(target_os = "linux")]
-use support::{HttpClient, client_builder};
-#[cfg(target_os = "linux")]
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpSocket,
-};
+use support::{HttpClient, status_of};
 
 use crate::fake_app::{FakeApp, NginxProxy};
-
-/// A client with the local address 127.0.0.2; only Linux routes all of 127.0.0.0/8.
-#[cfg(target_os = "linux")]
-fn client_from_other_address(nginx: &NginxProxy) -> HttpClient {
-    let other_address = std::net::IpAddr::from([127, 0, 0, 2]);
-    let client = client_builder().local_address(other_address).build().expect("a client");
-    HttpClient::with_client(client, &nginx.server.url())
-}
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn the_app_receives_the_address_that_nginx_sees_not_a_forged_one() {
     let app = FakeApp::start().await;
     let nginx = NginxProxy::in_front_of(&[&app]);
-    let other_client = client_from_other_address(&nginx);
+    let other_client = HttpClient::from_other_address(&nginx.server.url());
     for path in
         ["/api/orders/demo.1", "/api/activities/demo/orders", "/api/payments/webhook", "/sale", "/api/activities/demo"]
     {
@@ -41,25 +28,12 @@ async fn the_app_receives_the_address_that_nginx_sees_not_a_forged_one() {
     }
 }
 
-/// Sends `GET` from an address of this machine with a target that HTTP clients would normalise, and returns the status.
-#[cfg(target_os = "linux")]
-async fn status_of_raw_target(nginx: &NginxProxy, from: &str, target: &str) -> String {
-    let socket = TcpSocket::new_v4().expect("a socket");
-    socket.bind(format!("{from}:0").parse().expect("an address")).expect("an address");
-    let mut stream = socket.connect(([127, 0, 0, 1], nginx.server.port()).into()).await.expect("nginx");
-    let request = format!("GET {target} HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("sent");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).await.expect("an answer");
-    response.split(' ').nth(1).unwrap_or_default().to_owned()
-}
-
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_routes_are_closed_to_other_addresses() {
     let app = FakeApp::start().await;
     let nginx = NginxProxy::in_front_of(&[&app]);
-    let other_client = client_from_other_address(&nginx);
+    let other_client = HttpClient::from_other_address(&nginx.server.url());
     let closed = ["/metrics", "/readyz", "/api/admin", "/api/admin/activities/demo/stats", "/api/tasks/sweep"];
     for path in closed {
         nginx.http.get(path, "operator").await.is(200);
@@ -85,7 +59,9 @@ async fn operator_routes_are_closed_to_other_addresses() {
         "/api/admin/bans/user/a%2F..%2F..%2F..%2F..%2F..%2Fsale",
         "/api/tasks/..%2Forders/demo.1",
     ] {
-        assert_eq!(status_of_raw_target(&nginx, "127.0.0.2", path).await, "404", "{path}");
+        let head = format!("GET {path} HTTP/1.1\r\nhost: sale.example\r\n");
+        let status = status_of([127, 0, 0, 2].into(), nginx.server.port(), head.as_bytes()).await;
+        assert_eq!(status, "404", "{path}");
     }
     assert_eq!(app.requests_containing("/").len(), seen, "{:#?}", app.requests_containing("/"));
 }
@@ -155,7 +131,7 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
     }
     assert_eq!(app.requests_containing("/").len(), seen, "{:#?}", app.requests_containing("/"));
     assert_eq!(
-        [status("DESK.sale.example", "/sale").await, status("operators.sale.example.", "/sale").await],
+        [status("OPERATORS.sale.example", "/sale").await, status("operators.sale.example.", "/sale").await],
         [404, 404]
     );
 }

@@ -1,103 +1,34 @@
 //! Checks the fields and components of the SpinKube kit's resources and runs its cron job, without a cluster (G9).
 
-use std::{collections::BTreeMap, fs, process::Command};
+use std::{fs, process::Command};
 
 use dev::{manifest::Manifest, root};
-use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use support::TestApp;
 
 use crate::systemd_units::production_manifest;
 
-/// The part of `SpinApp` (`core.spinkube.dev/v1alpha1`) that the kit uses. An unknown field is taken for a typo.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct SpinApp {
-    api_version: String,
-    kind: String,
-    metadata: Metadata,
-    spec: Spec,
-}
+/// The members of `SpinApp` (`core.spinkube.dev/v1alpha1`) that the kit uses. Another one is taken for a typo.
+const KNOWN_MEMBERS: &str = "apiVersion kind metadata.name spec.image spec.executor spec.replicas spec.components \
+    spec.checks.liveness.httpGet.path spec.checks.readiness.httpGet.path spec.checks.readiness.initialDelaySeconds \
+    spec.checks.readiness.periodSeconds spec.resources.requests.cpu spec.resources.requests.memory \
+    spec.resources.limits.cpu spec.resources.limits.memory spec.runtimeConfig.keyValueStores.name \
+    spec.runtimeConfig.keyValueStores.type spec.runtimeConfig.keyValueStores.options.name \
+    spec.runtimeConfig.keyValueStores.options.valueFrom.secretKeyRef.name \
+    spec.runtimeConfig.keyValueStores.options.valueFrom.secretKeyRef.key spec.variables.name \
+    spec.variables.valueFrom.secretKeyRef.name spec.variables.valueFrom.secretKeyRef.key \
+    spec.variables.valueFrom.secretKeyRef.optional";
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Metadata {
-    name: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Spec {
-    image: String,
-    executor: String,
-    replicas: u32,
-    components: Vec<String>,
-    #[serde(default)]
-    checks: BTreeMap<String, Check>,
-    resources: Resources,
-    runtime_config: Option<RuntimeConfig>,
-    variables: Vec<Variable>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[expect(dead_code, reason = "unknown fields are refused, so every known field is listed")]
-struct Check {
-    http_get: HttpGet,
-    #[serde(default)]
-    initial_delay_seconds: u32,
-    #[serde(default)]
-    period_seconds: u32,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HttpGet {
-    path: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Resources {
-    requests: BTreeMap<String, String>,
-    limits: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct RuntimeConfig {
-    key_value_stores: Vec<Store>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Store {
-    name: String,
-    r#type: String,
-    options: Vec<Variable>,
-}
-
-/// A name and the source of its value: a variable of the app, or an option of a store.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Variable {
-    name: String,
-    value_from: ValueFrom,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct ValueFrom {
-    secret_key_ref: SecretKey,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SecretKey {
-    name: String,
-    key: String,
-    #[serde(default)]
-    optional: bool,
+/// Asserts that all members of a value, which is at `path`, are known.
+fn assert_known(value: &Value, path: &str) {
+    match value {
+        Value::Object(members) => {
+            members.iter().for_each(|(name, value)| assert_known(value, &format!("{path}.{name}")))
+        }
+        Value::Array(items) => items.iter().for_each(|item| assert_known(item, path)),
+        _ => assert!(KNOWN_MEMBERS.split(' ').any(|known| path[1..] == *known), "{path}"),
+    }
 }
 
 /// Parses the kit's three documents: the HTTP app, the order writer and the cron job.
@@ -108,8 +39,8 @@ fn documents() -> [Value; 3] {
     documents.collect::<Vec<_>>().try_into().expect("three documents")
 }
 
-fn parse<T: DeserializeOwned>(document: &Value) -> T {
-    serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{error}: {document:#}"))
+fn strings(value: &Value) -> Vec<&str> {
+    value.as_array().expect("a list").iter().map(|item| item.as_str().expect("a string")).collect()
 }
 
 #[test]
@@ -117,48 +48,48 @@ fn both_apps_have_only_known_fields_and_run_the_components_of_the_manifest() {
     let root = root::find().expect("the project");
     let manifest = Manifest::read_file(&production_manifest(&root)).expect("a manifest");
     let [http, writer, _] = documents();
-    let (http, writer): (SpinApp, SpinApp) = (parse(&http), parse(&writer));
     for app in [&http, &writer] {
-        assert_eq!((app.api_version.as_str(), app.kind.as_str()), ("core.spinkube.dev/v1alpha1", "SpinApp"));
-        assert_eq!(app.spec.executor, "containerd-shim-spin");
-        assert!(
-            app.spec.replicas > 0 && !app.spec.resources.requests.is_empty() && !app.spec.resources.limits.is_empty()
-        );
+        assert_known(app, "");
+        assert_eq!((&app["apiVersion"], &app["kind"]), (&json!("core.spinkube.dev/v1alpha1"), &json!("SpinApp")));
+        let spec = &app["spec"];
+        assert_eq!(spec["executor"], "containerd-shim-spin");
+        assert!(spec["replicas"].as_u64() > Some(0), "{spec}");
+        for kind in ["requests", "limits"] {
+            assert!(spec["resources"][kind].as_object().is_some_and(|resources| !resources.is_empty()), "{spec}");
+        }
     }
-    assert_eq!(http.spec.image, writer.spec.image);
-    assert_ne!(http.metadata.name, writer.metadata.name);
-    assert_eq!(http.spec.components, manifest.components_for("http"));
-    assert_eq!(writer.spec.components, manifest.components_for("redis"));
+    assert_eq!(http["spec"]["image"], writer["spec"]["image"]);
+    assert_ne!(http["metadata"]["name"], writer["metadata"]["name"]);
+    assert_eq!(strings(&http["spec"]["components"]), manifest.components_for("http"));
+    assert_eq!(strings(&writer["spec"]["components"]), manifest.components_for("redis"));
 
-    let checks: Vec<_> =
-        http.spec.checks.iter().map(|(kind, check)| (kind.as_str(), check.http_get.path.as_str())).collect();
-    assert_eq!(checks, [("liveness", "/.well-known/spin/health"), ("readiness", "/healthz")]);
-    assert!(writer.spec.checks.is_empty(), "the Redis-triggered application has HTTP health checks");
-    let stores = &http.spec.runtime_config.as_ref().expect("stores").key_value_stores;
-    let [store] = &stores[..] else { panic!("{stores:?}") };
-    assert_eq!(
-        (store.name.as_str(), store.r#type.as_str(), store.options[0].name.as_str()),
-        ("default", "redis", "url")
-    );
+    let checks = &http["spec"]["checks"];
+    let paths = ["liveness", "readiness"].map(|kind| &checks[kind]["httpGet"]["path"]);
+    assert_eq!(paths, ["/.well-known/spin/health", "/healthz"]);
+    assert!(writer["spec"]["checks"].is_null(), "the Redis-triggered application has HTTP health checks");
+    let stores = http["spec"]["runtimeConfig"]["keyValueStores"].as_array().expect("stores");
+    assert_eq!(stores.len(), 1, "{stores:?}");
+    let store = [&stores[0]["name"], &stores[0]["type"], &stores[0]["options"][0]["name"]];
+    assert_eq!(store, ["default", "redis", "url"]);
 }
 
 #[test]
 fn both_apps_get_every_variable_from_the_secret_and_require_those_without_a_default() {
-    let declared: toml::Table = fs::read_to_string(production_manifest(&root::find().expect("the project")))
-        .expect("a manifest")
-        .parse()
-        .expect("TOML");
+    let manifest = production_manifest(&root::find().expect("the project"));
+    let declared: toml::Table = fs::read_to_string(manifest).expect("a manifest").parse().expect("TOML");
     let declared = declared["variables"].as_table().expect("variables");
     let [http, writer, job] = documents();
-    for app in [parse::<SpinApp>(&http), parse::<SpinApp>(&writer)] {
-        let names: Vec<&String> = app.spec.variables.iter().map(|variable| &variable.name).collect();
+    for app in [&http, &writer] {
+        let variables = app["spec"]["variables"].as_array().expect("variables");
+        let names: Vec<_> = variables.iter().map(|variable| variable["name"].as_str().expect("a name")).collect();
         assert_eq!(names, declared.keys().collect::<Vec<_>>());
-        for Variable { name, value_from } in &app.spec.variables {
-            let SecretKey { name: secret, key, optional } = &value_from.secret_key_ref;
-            assert_eq!((secret.as_str(), key), ("stampede", &format!("SPIN_VARIABLE_{}", name.to_ascii_uppercase())));
+        for (name, variable) in names.into_iter().zip(variables) {
+            let reference = &variable["valueFrom"]["secretKeyRef"];
+            let key = format!("SPIN_VARIABLE_{}", name.to_ascii_uppercase());
+            assert_eq!((&reference["name"], &reference["key"]), (&json!("stampede"), &json!(key)));
             // The default ledger, SQLite, would be a separate file in each pod.
             let needed = declared[name].get("required").is_some() || name.starts_with("ledger");
-            assert_eq!(*optional, !needed, "{name}");
+            assert_eq!(reference["optional"] == true, !needed, "{name}");
         }
     }
     let token = &job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["env"][2]["valueFrom"];
@@ -178,10 +109,7 @@ async fn the_job_sweeps_eleven_times_and_fails_when_a_call_does() {
     let environment: Vec<_> = container["env"].as_array().expect("env").iter().map(|it| &it["name"]).collect();
     assert_eq!(environment, ["URL", "PAUSE", "TOKEN"]);
     assert_eq!(container["env"][0]["value"], format!("http://{}", http["metadata"]["name"].as_str().expect("a name")));
-    assert_eq!(
-        (container["env"][1]["value"].as_str(), &container["command"]),
-        (Some("5"), &serde_json::json!(["sh", "-c"]))
-    );
+    assert_eq!((container["env"][1]["value"].as_str(), &container["command"]), (Some("5"), &json!(["sh", "-c"])));
     let script = container["args"][0].as_str().expect("a script").to_owned();
     let url = app.with_app(|app| app.url().to_owned());
     for (token, succeeds, word) in

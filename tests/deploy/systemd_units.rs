@@ -23,9 +23,7 @@ use dev::{
     root,
     variables::Variables,
 };
-use reqwest::Method;
-use serde_json::{Value, json};
-use support::{Claims, HttpClient, activity::activity_spec, eventually};
+use support::{HttpClient, Shop};
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -161,11 +159,7 @@ fn the_example_environment_lists_every_variable_with_its_default() {
     }
     assert_eq!(listed.keys().collect::<Vec<_>>(), declared.keys().collect::<Vec<_>>());
     for secret in ["JWT_KEY", "TICKET_SECRET", "WEBHOOK_SECRETS", "ADDRESS_KEY", "ADMIN_TOKEN", "CRON_TOKEN"] {
-        assert_eq!(
-            listed[&format!("SPIN_VARIABLE_{secret}")],
-            "",
-            "the example file has a value for the secret {secret}"
-        );
+        assert_eq!(listed[&format!("SPIN_VARIABLE_{secret}")], "", "the example file has a value for {secret}");
     }
 }
 
@@ -360,13 +354,11 @@ async fn the_installed_kit_runs_as_two_services_and_is_swept() {
     let find_channel = |line: &str| line.contains("stampede:doorbell").then_some(());
     writer.wait_for_line("its channel", TIMEOUT, find_channel).unwrap_or_else(|error| panic!("{error:#}"));
 
-    let http = HttpClient::new(&url);
-    let token = variables.get("admin_token");
-    http.send(Method::PUT, "/api/admin/activities/kit", token, &activity_spec(&json!({}))).await.is(200);
-    http.post("/api/admin/activities/kit/publish", token, &Value::Null).await.is(200);
-    let order_no = place_order(&http, &variables, "ada").await;
+    let shop = Shop { http: HttpClient::new(&url), variables: variables.clone() };
+    shop.publish("kit").await;
+    let (order_no, jwt) = shop.place_order("kit", "ada").await;
     // No sweeper has run: the order writer wrote the order.
-    wait_until_pending(&http, &variables, &order_no, "ada").await;
+    shop.wait_until_pending(&order_no, &jwt).await;
 
     let swept = run_sweep_script(&target, &url, variables.get("cron_token"));
     assert!(swept.status.success() && swept.stderr.is_empty(), "{swept:?}");
@@ -380,37 +372,11 @@ async fn the_installed_kit_runs_as_two_services_and_is_swept() {
         Ok(writer.exited().map_or(Probe::Pending("it runs"), Probe::Ready))
     });
     ended.unwrap_or_else(|error| panic!("{error:#}: {}", writer.output()));
-    http.get("/healthz", "").await.is(200);
+    shop.http.get("/healthz", "").await.is(200);
     redis.restart().expect("Redis");
     let mut writer = start_unit("stampede-writer.service", &target, &variables);
     writer.wait_for_line("its channel", TIMEOUT, find_channel).unwrap_or_else(|error| panic!("{error:#}"));
-    let second_order_no = place_order(&http, &variables, "bob").await;
-    wait_until_pending(&http, &variables, &second_order_no, "bob").await;
+    let (order_no, jwt) = shop.place_order("kit", "bob").await;
+    shop.wait_until_pending(&order_no, &jwt).await;
     assert!(app.exited().is_none(), "{}", app.output());
-}
-
-/// Waits until the activity is open, then reserves one unit and returns the order number.
-async fn place_order(http: &HttpClient, variables: &Variables, user: &str) -> String {
-    let jwt = Claims::for_user(user, variables).sign(variables);
-    eventually("an order", async || {
-        let ticket = http.post("/api/activities/kit/ticket", &jwt, &json!({})).await;
-        let gate = http.get("/api/activities/kit/gate.json", "").await;
-        if ticket.status != 201 || gate.status != 200 {
-            return Err(ticket.body + &gate.body);
-        }
-        let reservation =
-            json!({"sku": "a", "quantity": 1, "ticket": ticket.text("ticket"), "start_key": gate.text("start_key")});
-        let response = http.post("/api/activities/kit/orders", "", &reservation).await;
-        if response.status == 202 { Ok(response.text("order_no")) } else { Err(response.body) }
-    })
-    .await
-}
-
-async fn wait_until_pending(http: &HttpClient, variables: &Variables, order_no: &str, user: &str) {
-    let jwt = Claims::for_user(user, variables).sign(variables);
-    eventually("the order to be in the ledger", async || {
-        let order = http.get(&format!("/api/orders/{order_no}"), &jwt).await;
-        if order.status == 200 && order.text("status") == "pending_payment" { Ok(()) } else { Err(order.body) }
-    })
-    .await;
 }

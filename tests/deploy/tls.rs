@@ -14,8 +14,9 @@ use tempfile::TempDir;
 
 use crate::fake_app::FakeApp;
 
-/// Sends `request` over TLS, and returns the response with openssl's report of the connection. `options` are openssl's.
-fn request_over_tls(port: u16, request: &str, options: &[&str]) -> String {
+/// Sends `GET path` over TLS, and returns the response with openssl's report of the connection. `options` are openssl's.
+fn request_over_tls(port: u16, path: &str, options: &[&str]) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n");
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-ign_eof", "-servername", "sale.example", "-connect", &format!("127.0.0.1:{port}")]);
     openssl.args(options);
@@ -55,13 +56,12 @@ async fn broken_handshakes_are_not_logged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn returning_clients_resume_their_session_and_nginx_keeps_none() {
     let (_app, nginx, temp_dir) = start().await;
-    let request = "GET /busy.html HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n";
     for version in ["-tls1_2", "-tls1_3"] {
         let session = temp_dir.path().join(version);
         let session = session.to_str().expect("UTF-8");
-        let first = request_over_tls(nginx.port(), request, &[version, "-sess_out", session]);
+        let first = request_over_tls(nginx.port(), "/busy.html", &[version, "-sess_out", session]);
         assert!(first.contains("New, TLSv1"), "{version}: {first}");
-        let second = request_over_tls(nginx.port(), request, &[version, "-sess_in", session]);
+        let second = request_over_tls(nginx.port(), "/busy.html", &[version, "-sess_in", session]);
         assert!(second.contains("Reused, TLSv1"), "{version}: {second}");
     }
     let site = fs::read_to_string(temp_dir.path().join("stampede-listen.conf")).expect("the site");
@@ -72,13 +72,12 @@ async fn returning_clients_resume_their_session_and_nginx_keeps_none() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dear_key_exchanges_are_refused() {
     let (_app, nginx, _temp_dir) = start().await;
-    let request = "GET /busy.html HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n";
     for (group, is_taken) in
         [("X25519", true), ("P-256", true), ("P-384", false), ("X448", false), ("ffdhe8192", false)]
     {
         let options = ["-tls1_3", "-groups", group];
         let port = nginx.port();
-        let response = tokio::task::spawn_blocking(move || request_over_tls(port, request, &options));
+        let response = tokio::task::spawn_blocking(move || request_over_tls(port, "/busy.html", &options));
         let response = response.await.expect("openssl's report");
         assert_eq!(response.contains("HTTP/1.1 200 OK"), is_taken, "{group}: {response}");
     }
@@ -87,9 +86,10 @@ async fn dear_key_exchanges_are_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_site_serves_tls_and_redirects_http_to_https() {
     let (_app, nginx, temp_dir) = start().await;
-    let request = "GET /api/orders/demo.1 HTTP/1.1\r\nhost: sale.example\r\nconnection: close\r\n\r\n";
     let port = nginx.port();
-    let response = tokio::task::spawn_blocking(move || request_over_tls(port, request, &[])).await.expect("an answer");
+    let response = tokio::task::spawn_blocking(move || request_over_tls(port, "/api/orders/demo.1", &[]))
+        .await
+        .expect("an answer");
     assert!(response.contains("HTTP/1.1 200 OK"), "{response}");
     assert!(response.contains("Strict-Transport-Security"), "{response}");
     assert!(response.contains("TLSv1.3") || response.contains("TLSv1.2"), "{response}");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use support::{
     Buyer, TestApp,
     activity::{activity_spec, seconds_from_now, single_sku, unique_id},
-    eventually,
+    eventually, eventually_is,
 };
 
 #[tokio::test]
@@ -23,11 +23,7 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
 
     app.call_admin(Method::POST, &format!("{admin_path}/publish"), &Value::Null).await.is(200);
     let gate_path = format!("{activity_path}/gate.json");
-    let gate = eventually("the gate to be there", async || {
-        let gate = app.http.get(&gate_path, "").await;
-        if gate.status == 200 { Ok(gate) } else { Err(gate.body) }
-    })
-    .await;
+    let gate = eventually_is("the gate to be there", 200, async || app.http.get(&gate_path, "").await).await;
     assert_eq!(gate.header("cache-control"), "public, max-age=0, s-maxage=1");
     assert_eq!(gate.json()["phase"], "scheduled");
     assert!(gate.json().get("start_key").is_none(), "the start key is visible before the start: {gate:?}");
@@ -53,10 +49,8 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
     assert_eq!(accepted.header("location"), format!("/api/orders/{order_no}"));
     assert_eq!(accepted.header("retry-after"), "1");
     let first = accepted.json();
-    assert_eq!(
-        (&first["status"], &first["amount"], &first["currency"]),
-        (&json!("queued"), &json!(2000), &json!("EUR"))
-    );
+    let expected = (&json!("queued"), &json!(2000), &json!("EUR"));
+    assert_eq!((&first["status"], &first["amount"], &first["currency"]), expected);
     for member in ["ahead", "estimated_wait_ms"] {
         assert!(first[member].is_i64(), "no {member}: {first}");
     }
@@ -67,8 +61,7 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
     let mine = app.http.get("/api/orders", &jwt).await.is(200).json();
     assert!(mine.as_array().is_some_and(|orders| orders.iter().any(|order| order["order_no"] == *order_no)), "{mine}");
 
-    app.pay(&order_no, &jwt).await;
-    let paid = app.wait_for_status(&order_no, &jwt, "paid").await;
+    let paid = app.pay(&order_no, &jwt).await;
     assert!(paid["paid_at"].is_string(), "{paid}");
     app.refund(&order_no, &jwt).await.is(202);
     app.sweep_until_refunded(&order_no, &jwt).await;
@@ -101,15 +94,14 @@ async fn a_published_activity_is_shown_and_listed() {
     assert_eq!((&shown["title"], &shown["per_user"], &shown["phase"]), (&json!("Lamps"), &json!(3), &json!("open")));
     let sku = &shown["skus"][0];
     assert_eq!(
-        (&sku["sku"], &sku["price"], &sku["total"], &sku["left"]),
-        (&json!("a"), &json!(1000), &json!(10), &json!(10))
+        [&sku["sku"], &sku["price"], &sku["total"], &sku["left"]],
+        [&json!("a"), &json!(1000), &json!(10), &json!(10)]
     );
     assert!(sku["as_of"].is_string(), "{shown}");
     eventually("the sale to be listed", async || {
         let list = app.http.get("/api/activities", "").await.is(200).json();
-        let listed =
-            list.as_array().is_some_and(|activities| activities.iter().any(|listed| listed["id"] == *activity.id));
-        if listed { Ok(()) } else { Err(list) }
+        let mut listed = list.as_array().expect("a list").iter();
+        if listed.any(|listed| listed["id"] == *activity.id) { Ok(()) } else { Err(list) }
     })
     .await;
 }
@@ -142,11 +134,7 @@ async fn a_paused_activity_accepts_no_orders_and_a_resumed_one_does() {
     })
     .await;
     app.call_admin(Method::POST, &format!("{path}/resume"), &Value::Null).await.is(200);
-    eventually("the sale to go on", async || {
-        let response = app.reserve(&activity, &buyer, "a", 1).await;
-        if response.status == 202 { Ok(()) } else { Err(response.body) }
-    })
-    .await;
+    eventually_is("the sale to go on", 202, async || app.reserve(&activity, &buyer, "a", 1).await).await;
 }
 
 #[tokio::test]
@@ -156,14 +144,9 @@ async fn restocking_an_open_activity_sells_the_new_units() {
     let buyers = app.create_buyers(&activity, 3).await;
     app.reserve(&activity, &buyers[0], "a", 1).await.is(202);
     app.reserve(&activity, &buyers[1], "a", 1).await.is_problem(409, "sold_out");
-    app.call_admin(Method::POST, &format!("/activities/{}/skus/a/restock", activity.id), &json!({"by": 1}))
-        .await
-        .is(200);
-    eventually("the new unit to be on sale", async || {
-        let response = app.reserve(&activity, &buyers[1], "a", 1).await;
-        if response.status == 202 { Ok(()) } else { Err(response.body) }
-    })
-    .await;
+    let restock = format!("/activities/{}/skus/a/restock", activity.id);
+    app.call_admin(Method::POST, &restock, &json!({"by": 1})).await.is(200);
+    eventually_is("the new unit to be on sale", 202, async || app.reserve(&activity, &buyers[1], "a", 1).await).await;
     app.reserve(&activity, &buyers[2], "a", 1).await.is_problem(409, "sold_out");
     assert_eq!(app.finish_and_count(&activity).await, [0, 2, 0]);
 }
@@ -176,32 +159,18 @@ async fn while_load_is_shed_orders_are_paid_cancelled_and_polled_but_not_created
     let (paid_order, cancelled_order) =
         (app.place_order(&activity, &buyers[0]).await, app.place_order(&activity, &buyers[1]).await);
     app.call_admin(Method::PUT, "/shed", &json!({"on": true})).await.is(200);
-    eventually("shedding to be seen", async || {
-        let response = app.reserve(&activity, &buyers[2], "a", 1).await;
-        if response.code() == "overloaded" { Ok(response.is_problem(503, "overloaded")) } else { Err(response.body) }
-    })
-    .await;
+    let refused = eventually_is("shedding to be seen", 503, async || app.reserve(&activity, &buyers[2], "a", 1).await);
+    refused.await.is_problem(503, "overloaded");
     assert_eq!(app.call_admin(Method::GET, "/shed", &Value::Null).await.is(200).json(), json!({"on": true}));
     app.pay(&paid_order, &buyers[0].jwt).await;
-    app.wait_for_status(&paid_order, &buyers[0].ticket, "paid").await;
     app.cancel(&cancelled_order, &buyers[1].jwt).await.is(200);
     app.call_admin(Method::PUT, "/shed", &json!({"on": false})).await.is(200);
     let jwt = app.sign_in("late");
-    let ticket = eventually("tickets to be issued again", async || {
-        let response = app.request_ticket(&activity.id, &jwt).await;
-        if response.status == 201 {
-            Ok(response.text("ticket"))
-        } else {
-            Err(response.is_problem(503, "overloaded").body)
-        }
-    })
-    .await;
+    let issued =
+        eventually_is("tickets to be issued again", 201, async || app.request_ticket(&activity.id, &jwt).await);
+    let ticket = issued.await.text("ticket");
     let late = Buyer { user: "late".to_owned(), jwt, ticket };
-    eventually("orders to be made again", async || {
-        let response = app.reserve(&activity, &late, "a", 1).await;
-        if response.status == 202 { Ok(()) } else { Err(response.body) }
-    })
-    .await;
+    eventually_is("orders to be made again", 202, async || app.reserve(&activity, &late, "a", 1).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,11 +181,8 @@ async fn a_dead_letter_is_reapplied_once() {
     let ulid = "01KZZZZZZZZZZZZZZZZZZZZZZZ";
     let message = format!("{ulid}\teve\ta\t1\t1000\tEUR\t1795234720998\t0");
     let mut redis = app.connect_redis().await;
-    redis::cmd("XADD")
-        .arg(&[&format!("{{{}}}:orders", activity.id), "*", "o", &message])
-        .query_async::<()>(&mut redis)
-        .await
-        .expect("a message");
+    let stream = format!("{{{}}}:orders", activity.id);
+    redis::cmd("XADD").arg(&[&stream, "*", "o", &message]).query_async::<()>(&mut redis).await.expect("a message");
     let path = format!("/dead-letters/{}.{ulid}/replay", activity.id);
     eventually("the message to become a dead letter and to be requeued", async || {
         app.sweep().await;

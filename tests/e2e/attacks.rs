@@ -1,18 +1,14 @@
 //! Attacks by a client that has read the source: forged payments, other names of a route, the sandbox in production.
 //! docs/threat-model.md lists them.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    time::Duration,
-};
+use std::net::Ipv4Addr;
 
 use dev::{test_stack::TestStack, variables::Variables};
 use hmac::{Hmac, Mac};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use support::{HttpClient, Response, TestApp};
+use support::{HttpClient, Response, TestApp, eventually, status_of};
 use time::OffsetDateTime;
 
 use crate::payments::use_stripe;
@@ -79,17 +75,22 @@ async fn a_wrong_variable_is_one_line_a_minute_in_the_log_of_an_instance() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_provider_that_opened_an_order_moves_it() {
     let app = TestApp::shared();
-    let activity = app.create_activity(json!({})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &buyer).await;
-    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
+    let (_, buyer, order_no) = app.create_order(json!({})).await;
     // Stripe is not configured, although its secret is.
     app.send_stripe_payment(&order_no).await.is_problem(404, "not_found");
     app.open_session(&order_no, &buyer.jwt).await;
     app.send_stripe_payment(&order_no).await.is_problem(404, "not_found");
     app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
     app.pay(&order_no, &buyer.jwt).await;
-    app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+}
+
+/// The app's log when it has a text.
+async fn log_up_to(app: &TestApp, last: &str) -> String {
+    eventually("the last line of the log", async || {
+        let text = app.log();
+        if text.contains(last) { Ok(text) } else { Err(text.lines().last().unwrap_or_default().to_owned()) }
+    })
+    .await
 }
 
 /// A planted name has no part in common with other words.
@@ -103,7 +104,6 @@ async fn no_log_has_a_secret_a_user_or_an_address() {
     let activity = app.create_activity(json!({})).await;
     let buyer = app.create_buyer(&activity, PLANTED[0]).await;
     let order_no = app.place_order(&activity, &buyer).await;
-    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
     let address = json!({"address": {"name": PLANTED[2], "line1": PLANTED[3], "city": "London", "postal_code": "N1", "country": "GB"}});
     let checkout = app.http.post(&format!("/api/orders/{order_no}/checkout"), &buyer.jwt, &address).await.is(200);
     let session = checkout.text("checkout_url").rsplit('/').next().unwrap_or_default().to_owned();
@@ -138,11 +138,7 @@ async fn no_log_has_a_secret_a_user_or_an_address() {
 
     // The last call's line is in the file when the ones before are.
     let last = app.call_admin(Method::PUT, "/shed", &json!({"on": false})).await.header("x-request-id").to_owned();
-    let text = support::eventually("the last line of the log", async || {
-        let text = app.log();
-        if text.contains(&last) { Ok(text) } else { Err(text.lines().last().unwrap_or_default().to_owned()) }
-    })
-    .await;
+    let text = log_up_to(&app, &last).await;
     assert!(text.contains("operator call refused") && text.contains("/api/admin/bans/user/:user"), "{text}");
     let redis_text = app.with_redis(|redis| redis.process().output());
     assert!(redis_text.contains("Ready to accept connections"), "{redis_text}");
@@ -156,40 +152,43 @@ async fn no_log_has_a_secret_a_user_or_an_address() {
     }
 }
 
+/// Starts an app whose operators have these names and roles. Returns it with their tokens.
+fn with_operators<const COUNT: usize>(roles: [&str; COUNT]) -> (TestApp, [String; COUNT]) {
+    let tokens = roles.map(|_| format!("Zt5-{:032x}-9Qw", fastrand::u128(..)));
+    let operators = roles.iter().zip(&tokens).map(|(role, token)| format!("{role}:{token}"));
+    let operators = operators.collect::<Vec<_>>().join(" ");
+    (TestApp::with_variables(|variables| variables.set("operator_tokens", operators)), tokens)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
-    const ANN: &str = "Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f";
-    const BEN: &str = "Ub6-ben-ben-0Rx8f3s5v7j9p1q2b4t6e8g0h";
-    const MIA: &str = "Vc7-mia-mia-1Sy9g4t6w8k0q2r3c5u7f9h1i";
-    let app = TestApp::with_variables(|variables| {
-        variables.set("operator_tokens", format!("ann:read:{ANN} ben:operate:{BEN} mia:money:{MIA}"));
-    });
+    let (app, [ann, ben, mia]) = with_operators(["ann:read", "ben:operate", "mia:money"]);
     let activity = app.create_activity(json!({})).await;
-    let call = async |method: Method, path: &str, token: &str, body: &Value| {
+    let call = async |method, path: &str, token: &str, body: &Value| {
         app.http.send(method, &format!("/api/admin{path}"), token, body).await
     };
     let pause = format!("/activities/{}/pause", activity.id);
-    for token in [ANN, BEN, MIA] {
+    for token in [&ann, &ben, &mia] {
         call(Method::GET, "/activities", token, &Value::Null).await.is(200);
     }
-    for token in [ANN, MIA] {
+    for token in [&ann, &mia] {
         call(Method::POST, &pause, token, &json!({})).await.is_problem(403, "forbidden");
         call(Method::PUT, "/bans/user/eve", token, &json!({"seconds": 60})).await.is_problem(403, "forbidden");
     }
-    for token in [ANN, BEN] {
+    for token in [&ann, &ben] {
         call(Method::POST, "/callbacks/x/refund", token, &json!({})).await.is_problem(403, "forbidden");
     }
-    call(Method::POST, "/callbacks/x/refund", MIA, &json!({})).await.is_problem(404, "not_found");
-    call(Method::POST, &pause, BEN, &json!({})).await.is(200);
+    call(Method::POST, "/callbacks/x/refund", &mia, &json!({})).await.is_problem(404, "not_found");
+    call(Method::POST, &pause, &ben, &json!({})).await.is(200);
     let path = format!("/activities/{}", activity.id);
-    let mut cheaper = call(Method::GET, &path, ANN, &Value::Null).await.is(200).json();
+    let mut cheaper = call(Method::GET, &path, &ann, &Value::Null).await.is(200).json();
     for member in ["id", "state", "version"] {
         cheaper.as_object_mut().expect("an activity").remove(member);
     }
     cheaper["skus"][0]["price"] = json!(1);
-    call(Method::PUT, &path, BEN, &cheaper).await.is_problem(403, "forbidden");
+    call(Method::PUT, &path, &ben, &cheaper).await.is_problem(403, "forbidden");
 
-    let last_change = async || call(Method::GET, "/changes?limit=1", ANN, &Value::Null).await.is(200).json()[0].take();
+    let last_change = async || call(Method::GET, "/changes?limit=1", &ann, &Value::Null).await.is(200).json()[0].take();
     let before_and_after = |change: &Value, pointer: &str| {
         ["before", "after"].map(|side| {
             let document: Value = serde_json::from_str(change[side].as_str().expect("text")).expect("JSON");
@@ -200,13 +199,13 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
     assert_eq!((change["operator"].as_str(), change["subject"].as_str()), (Some("ben"), Some(activity.id.as_str())));
     assert_eq!(change["action"], "POST /api/admin/activities/:activity/pause");
     assert_eq!(before_and_after(&change, "/state"), ["published", "paused"]);
-    call(Method::POST, &format!("{path}/skus/a/restock"), BEN, &json!({"by": 1})).await.is(200);
+    call(Method::POST, &format!("{path}/skus/a/restock"), &ben, &json!({"by": 1})).await.is(200);
     assert_eq!(before_and_after(&last_change().await, "/skus/0/total"), [10, 11]);
 
     // Events sent again name their order, which is in the body: a shop may ship a paid order twice.
     let order_no = format!("{}.01ARZ3NDEKTSV4RRFFQ69G5FAV", activity.id);
     for body in [json!({"order_no": order_no}), json!({})] {
-        call(Method::POST, "/events/replay", BEN, &body).await.is(202);
+        call(Method::POST, "/events/replay", &ben, &body).await.is(202);
         let change = last_change().await;
         assert_eq!(change["action"], "POST /api/admin/events/replay");
         assert_eq!(change["subject"], body["order_no"].as_str().unwrap_or_default());
@@ -216,21 +215,16 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
 /// Reads of personal data are traced to an operator, and a subject has one name and one hash however a path spells it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
-    const ANN: &str = "Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f";
-    const BEN: &str = "Ub6-ben-ben-0Rx8f3s5v7j9p1q2b4t6e8g0h";
-    let app = TestApp::with_variables(|variables| {
-        variables.set("operator_tokens", format!("ann:read:{ANN} ben:operate+money:{BEN}"));
-    });
+    let (app, [ann, ben]) = with_operators(["ann:read", "ben:operate+money"]);
     let activity = app.create_activity(json!({"eligibility": {"allow": ["cyd", "invited-user"]}})).await;
     let buyer = app.create_buyer(&activity, "cyd").await;
     let order_no = app.place_order(&activity, &buyer).await;
-    app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
     app.open_session(&order_no, &buyer.jwt).await;
-    let call = async |method: Method, path: &str, token: &str, body: &Value| {
+    let call = async |method, path: &str, token: &str, body: &Value| {
         app.http.send(method, &format!("/api/admin{path}"), token, body).await
     };
     let page = format!("/activities/{}/orders?after={}.00000000000000000000000000", activity.id, activity.id);
-    for token in [ANN, BEN] {
+    for token in [&ann, &ben] {
         call(Method::GET, &page, token, &Value::Null).await.is(200);
         call(Method::GET, &format!("/orders/{order_no}"), token, &Value::Null).await.is(200);
         let document = call(Method::GET, &format!("/activities/{}", activity.id), token, &Value::Null).await.is(200);
@@ -238,30 +232,26 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
     }
     for user in ["mallory", "%6dallory", "m%61llory"] {
         let ban = json!({"seconds": 60, "reason": "lives at 7 Planted Lane"});
-        call(Method::PUT, &format!("/bans/user/{user}"), BEN, &ban).await.is(200);
+        call(Method::PUT, &format!("/bans/user/{user}"), &ben, &ban).await.is(200);
     }
-    call(Method::GET, "/strikes/cyd?after=mallory", BEN, &Value::Null).await.is(200);
+    call(Method::GET, "/strikes/cyd?after=mallory", &ben, &Value::Null).await.is(200);
     for ip in ["2001:db8::7", "2001:DB8:0::1", "2001%3Adb8%3A%3A5"] {
-        call(Method::PUT, &format!("/bans/ip/{ip}"), BEN, &json!({"seconds": 60})).await.is(200);
+        call(Method::PUT, &format!("/bans/ip/{ip}"), &ben, &json!({"seconds": 60})).await.is(200);
     }
     let unknown_order = TestApp::callback_body("payment.succeeded", "demo.01ARZ3NDEKTSV4RRFFQ69G5FAV", "s");
     for id in ["evt_1", "evt_2"] {
         app.send_callback(id, &unknown_order).await.is(204);
     }
     let dismiss = |id: &str| format!("/callbacks/{id}/dismiss");
-    call(Method::POST, &dismiss("evt%00_1"), BEN, &Value::Null).await.is_problem(404, "not_found");
+    call(Method::POST, &dismiss("evt%00_1"), &ben, &Value::Null).await.is_problem(404, "not_found");
     for id in ["evt_1", "%65vt_2"] {
-        call(Method::POST, &dismiss(id), BEN, &Value::Null).await.is(200);
+        call(Method::POST, &dismiss(id), &ben, &Value::Null).await.is(200);
     }
     for _ in 0..200 {
         call(Method::GET, "/activities", "planted-token", &Value::Null).await.is(401);
     }
-    let last = call(Method::DELETE, "/bans/user/mallory", BEN, &Value::Null).await.header("x-request-id").to_owned();
-    let text = support::eventually("the last line of the log", async || {
-        let text = app.log();
-        if text.contains(&last) { Ok(text) } else { Err(text.lines().last().unwrap_or_default().to_owned()) }
-    })
-    .await;
+    let last = call(Method::DELETE, "/bans/user/mallory", &ben, &Value::Null).await.header("x-request-id").to_owned();
+    let text = log_up_to(&app, &last).await;
     let lines: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let of = |event: &str, route: &str| -> Vec<&Value> {
         lines.iter().filter(|line| line["event"] == event && (route.is_empty() || line["route"] == route)).collect()
@@ -278,7 +268,7 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
         let hashes: std::collections::BTreeSet<_> = calls.iter().map(|line| line["subject"].to_string()).collect();
         assert!(calls.len() >= 3 && hashes.len() == 1, "{route}: {calls:?}");
     }
-    let changes = call(Method::GET, "/changes", ANN, &Value::Null).await.is(200).json();
+    let changes = call(Method::GET, "/changes", &ann, &Value::Null).await.is(200).json();
     let subjects: Vec<_> = changes.as_array().expect("changes").iter().map(|change| &change["subject"]).collect();
     for (subject, number) in [("mallory", 4), ("2001:db8:0:0::/64", 3), ("evt_1", 1), ("evt_2", 1)] {
         assert_eq!(subjects.iter().filter(|name| **name == subject).count(), number, "{subjects:?}");
@@ -294,23 +284,16 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
     assert_eq!(refused, ["/api/admin/callbacks/:id/dismiss"], "{text}");
 }
 
-/// Sends `GET target` as it is: HTTP clients normalise some of these paths. Returns the status.
-fn status_of(app: &TestApp, target: &str) -> String {
-    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
-    let mut stream = TcpStream::connect(&address).expect("the app");
-    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
-    write!(stream, "GET {target} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").expect("sent");
-    let mut response = String::new();
-    stream.read_to_string(&mut response).expect("an answer");
-    response.split(' ').nth(1).unwrap_or_default().to_owned()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_path_that_is_not_exactly_a_route_is_not_found() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;
     let gate = format!("/api/activities/{}/gate.json", activity.id);
-    assert_eq!(status_of(&app, &gate), "200");
+    let status = async |target: &str| {
+        let head = format!("GET {target} HTTP/1.1\r\nhost: x\r\n");
+        status_of(Ipv4Addr::LOCALHOST, app.port(), head.as_bytes()).await
+    };
+    assert_eq!(status(&gate).await, "200");
     for target in [
         "//metrics",
         "/metrics/",
@@ -332,7 +315,7 @@ async fn a_path_that_is_not_exactly_a_route_is_not_found() {
         &format!("/{gate}"),
         &gate.replace("/gate", "//gate"),
     ] {
-        assert_eq!(status_of(&app, target), "404", "{target}");
+        assert_eq!(status(target).await, "404", "{target}");
     }
 }
 
@@ -348,7 +331,9 @@ async fn figures_and_faults_need_a_token_and_readiness_does_not() {
     for token in [metrics, admin] {
         app.http.get("/metrics", token).await.is(200);
         let ready = app.http.get("/readyz", token).await.is(200);
-        assert_eq!(ready.json()["checks"]["redis"], "ok");
+        for store in ["redis", "ledger", "key_value"] {
+            assert_eq!(ready.json()["checks"][store], "ok", "{ready:?}");
+        }
     }
     app.http.get("/api/admin/activities", metrics).await.is_problem(401, "unauthenticated");
 

@@ -1,11 +1,7 @@
 //! Invalid input on every route: refused with a reason, never a server error; orders, stock and the activity do not
 //! change.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    time::Duration,
-};
+use std::net::Ipv4Addr;
 
 use redis::AsyncCommands;
 use reqwest::Method;
@@ -13,6 +9,7 @@ use serde_json::{Value, json};
 use support::{
     Buyer, Response, TestActivity, TestApp,
     activity::{activity_spec, unique_id},
+    exchange,
 };
 
 /// A valid ULID that no order has.
@@ -30,9 +27,7 @@ struct Fixture {
 impl Fixture {
     async fn create() -> Self {
         let app = TestApp::shared();
-        let activity = app.create_activity(json!({"per_user": 2})).await;
-        let buyer = app.create_buyer(&activity, "ada").await;
-        let order_no = app.place_order(&activity, &buyer).await;
+        let (activity, buyer, order_no) = app.create_order(json!({"per_user": 2})).await;
         let second_buyer = app.create_buyer(&activity, "ben").await;
         Self { app, activity, buyer, order_no, second_buyer }
     }
@@ -44,31 +39,24 @@ impl Fixture {
     /// Every route with a body: method, path, token, and a valid body.
     fn routes_with_bodies(&self) -> Vec<(Method, String, String, Value)> {
         let (id, order_no) = (&self.activity.id, &self.order_no);
-        let admin = self.app.variables.get("admin_token").to_owned();
+        let admin = self.app.variables.get("admin_token");
         let admin_path = format!("/api/admin/activities/{id}");
         let reservation = TestApp::reservation_body(&self.activity, &self.second_buyer, "a", 1);
-        vec![
-            (Method::POST, self.orders_path(), String::new(), reservation),
-            (Method::POST, format!("/api/activities/{id}/ticket"), self.buyer.jwt.clone(), json!({})),
-            (Method::POST, format!("/api/activities/{id}/challenge"), self.buyer.jwt.clone(), json!({})),
-            (Method::POST, format!("/api/orders/{order_no}/checkout"), self.buyer.jwt.clone(), json!({"address": {}})),
-            (Method::PUT, admin_path.clone(), admin.clone(), activity_spec(&json!({}))),
-            (Method::POST, format!("{admin_path}/skus/a/restock"), admin.clone(), json!({"by": 1})),
-            (
-                Method::PUT,
-                "/api/admin/bans/user/mallory".to_owned(),
-                admin.clone(),
-                json!({"seconds": 1, "reason": "x"}),
-            ),
-            (
-                Method::PUT,
-                "/api/admin/bans/ip/192.0.2.7".to_owned(),
-                admin.clone(),
-                json!({"seconds": 1, "reason": "x"}),
-            ),
+        let ban = json!({"seconds": 1, "reason": "x"});
+        [
+            (Method::POST, self.orders_path(), "", reservation),
+            (Method::POST, format!("/api/activities/{id}/ticket"), &self.buyer.jwt, json!({})),
+            (Method::POST, format!("/api/activities/{id}/challenge"), &self.buyer.jwt, json!({})),
+            (Method::POST, format!("/api/orders/{order_no}/checkout"), &self.buyer.jwt, json!({"address": {}})),
+            (Method::PUT, admin_path.clone(), admin, activity_spec(&json!({}))),
+            (Method::POST, format!("{admin_path}/skus/a/restock"), admin, json!({"by": 1})),
+            (Method::PUT, "/api/admin/bans/user/mallory".to_owned(), admin, ban.clone()),
+            (Method::PUT, "/api/admin/bans/ip/192.0.2.7".to_owned(), admin, ban),
             (Method::PUT, "/api/admin/shed".to_owned(), admin, json!({"on": false})),
-            (Method::POST, "/sandbox/sign-in".to_owned(), String::new(), json!({"user": "ada"})),
+            (Method::POST, "/sandbox/sign-in".to_owned(), "", json!({"user": "ada"})),
         ]
+        .map(|(method, path, token, body)| (method, path, token.to_owned(), body))
+        .into()
     }
 
     /// The activity's keys in Redis (except those that a refused request may change), the number of its orders, and its
@@ -106,41 +94,16 @@ async fn a_body_that_is_not_json_is_refused_on_every_route_and_writes_nothing() 
     let before = fixture.state().await;
     for (method, path, token, valid_body) in fixture.routes_with_bodies() {
         let headers = [("authorization", format!("Bearer {token}"))];
-        let send = async |body: Vec<u8>| {
-            fixture.app.http.send_with_headers(method.clone(), &path, &headers, body).await.expect("an answer")
-        };
-        let truncated = valid_body.to_string();
-        let truncated = &truncated[..truncated.len() - 1];
-        for body in [truncated, "{", "[]", "null", "7", "\"text\"", "{}{}", "{'a':1}", "\u{0}", "{\"sku\":\"\\ud800\"}"]
-        {
-            let response = send(body.as_bytes().to_vec()).await;
-            assert_eq!(
-                (response.status, response.code().as_str()),
-                (400, "invalid_request"),
-                "{body:?} to {path}: {response:?}"
-            );
+        let text = valid_body.to_string();
+        let (truncated, nested) = (&text[..text.len() - 1], "[".repeat(8_000));
+        let mut bodies: Vec<&[u8]> = vec![b"{\"a\":\"\xff\xfe\"}"];
+        bodies.extend([truncated, "[]", "null", "{}{}", &nested].map(str::as_bytes));
+        bodies.extend((valid_body != json!({})).then_some(&b""[..]));
+        for body in bodies {
+            let sent = fixture.app.http.send_with_headers(method.clone(), &path, &headers, body.to_vec()).await;
+            let case = String::from_utf8_lossy(&body[..body.len().min(40)]);
+            sent.expect("an answer").of(case).is_problem(400, "invalid_request");
         }
-        let response = send(b"{\"a\":\"\xff\xfe\"}".to_vec()).await;
-        assert_eq!(
-            (response.status, response.code().as_str()),
-            (400, "invalid_request"),
-            "no UTF-8 to {path}: {response:?}"
-        );
-        if valid_body != json!({}) {
-            let response = send(vec![]).await;
-            assert_eq!(
-                (response.status, response.code().as_str()),
-                (400, "invalid_request"),
-                "nothing to {path}: {response:?}"
-            );
-        }
-        let nested = "[".repeat(8_000);
-        let response = send(nested.into_bytes()).await;
-        assert_eq!(
-            (response.status, response.code().as_str()),
-            (400, "invalid_request"),
-            "depth to {path}: {response:?}"
-        );
     }
     assert_eq!(fixture.state().await, before);
 }
@@ -151,8 +114,7 @@ async fn a_body_of_more_than_sixteen_kibibytes_is_refused_on_every_route() {
     let before = fixture.state().await;
     for (method, path, token, mut valid_body) in fixture.routes_with_bodies() {
         valid_body["padding"] = json!("x".repeat(17 * 1024));
-        let response = fixture.app.http.send(method, &path, &token, &valid_body).await;
-        assert_eq!((response.status, response.code().as_str()), (413, "payload_too_large"), "{path}: {response:?}");
+        fixture.app.http.send(method, &path, &token, &valid_body).await.is_problem(413, "payload_too_large");
     }
     // A chunked body, without `Content-Length`.
     let chunks = futures::stream::iter((0..20).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1024])));
@@ -174,7 +136,6 @@ async fn a_body_of_more_than_sixteen_kibibytes_is_refused_on_every_route() {
 async fn a_body_that_arrives_in_pieces_is_read_whole() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;
-    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
     for (user, framing) in [("ada", "Content-Length"), ("ben", "Transfer-Encoding")] {
         let buyer = app.create_buyer(&activity, user).await;
         let body = TestApp::reservation_body(&activity, &buyer, "a", 1).to_string();
@@ -188,21 +149,10 @@ async fn a_body_that_arrives_in_pieces_is_read_whole() {
             ],
         };
         let head = format!("POST /api/activities/{}/orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\n", activity.id);
-        let address = address.clone();
-        let response = tokio::task::spawn_blocking(move || {
-            let mut stream = TcpStream::connect(address).expect("a connection");
-            stream.set_nodelay(true).expect("no delay");
-            stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-            stream.write_all(head.as_bytes()).expect("sent");
-            for piece in pieces {
-                stream.write_all(piece.as_bytes()).expect("sent");
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            let mut response = String::new();
-            stream.read_to_string(&mut response).expect("a response");
-            response
-        });
-        let response = response.await.expect("a response");
+        let [length, first, rest] = pieces;
+        let pieces = [head + &length, first, rest];
+        let response =
+            exchange(Ipv4Addr::LOCALHOST, app.port(), &pieces.each_ref().map(|piece| piece.as_bytes())).await;
         assert!(response.starts_with("HTTP/1.1 202 "), "{framing}: {response}");
     }
 }
@@ -220,46 +170,25 @@ async fn a_reservation_with_an_invalid_member_is_refused_with_a_pointer_and_writ
         }
         fixture.app.http.post(&fixture.orders_path(), "", &reservation).await
     };
-    for quantity in [
-        json!(0),
-        json!(-1),
-        json!(1.5),
-        json!(9_223_372_036_854_775_808_u64),
-        json!(i64::MIN),
-        json!(1e300),
-        json!("1"),
-        json!(true),
-        json!([1]),
-        json!({"n": 1}),
+    let (huge, long) = (json!(9_223_372_036_854_775_808_u64), json!("s".repeat(10_000)));
+    for (member, values) in [
+        ("quantity", [json!(0), json!(-1), json!(1.5), huge, json!("1"), json!([1])]),
+        ("sku", [json!(7), json!(""), json!("a\u{0}"), json!("a b"), long, json!("{x}:stock")]),
     ] {
-        let response = reserve_with("quantity", quantity.clone()).await;
-        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{quantity}: {response:?}");
-        response.points_at("/quantity");
-    }
-    for sku in [
-        json!(7),
-        json!(""),
-        json!("a\u{0}"),
-        json!("a\nb"),
-        json!("a b"),
-        json!("s".repeat(10_000)),
-        json!("{x}:stock"),
-        json!(["a"]),
-    ] {
-        let response = reserve_with("sku", sku.clone()).await;
-        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{sku}: {response:?}");
-        response.points_at("/sku");
+        for value in values {
+            let response = reserve_with(member, value.clone()).await.of(value);
+            response.is_problem(400, "invalid_request").points_at(&format!("/{member}"));
+        }
     }
     reserve_with("ticket", json!(7)).await.is_problem(400, "invalid_request").points_at("/ticket");
     reserve_with("start_key", json!(7)).await.is_problem(400, "invalid_request").points_at("/start_key");
     for member in ["sku", "quantity", "ticket"] {
         reserve_with(member, Value::Null).await.is_problem(400, "invalid_request");
     }
-    for key in [json!(""), json!("wrong"), json!("k".repeat(10_000)), Value::Null] {
+    for key in [json!("wrong"), json!("k".repeat(10_000)), Value::Null] {
         reserve_with("start_key", key).await.is_problem(403, "start_key_invalid");
     }
     reserve_with("sku", json!("nothing-like-that")).await.is_problem(404, "not_found");
-    reserve_with("quantity", json!(1_000_000)).await.is_problem(409, "limit_reached");
     reserve_with("quantity", json!(3)).await.is_problem(409, "limit_reached");
     assert_eq!(fixture.state().await, before);
     reserve_with("extra", json!("is ignored")).await.is(202);
@@ -306,11 +235,8 @@ async fn an_invalid_activity_spec_is_refused_and_replaces_nothing() {
     for (changes, pointer) in [
         (json!({"title": ""}), "/title"),
         (json!({"title": 7}), "/title"),
-        (json!({"title": null}), "/title"),
         (json!({"title": "t".repeat(5_000)}), "/title"),
         (json!({"starts_at": "tomorrow"}), "/starts_at"),
-        (json!({"starts_at": 7}), "/starts_at"),
-        (json!({"ends_at": "1999-01-01T00:00:00Z"}), "/ends_at"),
         (json!({"ends_at": "2026-13-01T00:00:00Z"}), "/ends_at"),
         (json!({"pay_timeout_seconds": 0}), "/pay_timeout_seconds"),
         (json!({"pay_timeout_seconds": 1.5}), "/pay_timeout_seconds"),
@@ -318,27 +244,21 @@ async fn an_invalid_activity_spec_is_refused_and_replaces_nothing() {
         (json!({"per_user": 0}), "/per_user"),
         (json!({"per_user": "2"}), "/per_user"),
         (json!({"human_check": "magic"}), "/human_check"),
-        (json!({"limits": {"user": {"count": 0, "seconds": 1}}}), "/limits/user"),
         (json!({"limits": {"ip": {"count": 1, "seconds": 0}}}), "/limits/ip"),
         (json!({"limits": {"all": {"count": "many", "seconds": 1}}}), "/limits/all/count"),
         (json!({"eligibility": {"min_level": -1}}), "/eligibility/min_level"),
         (json!({"eligibility": {"allow": "ada"}}), "/eligibility/allow"),
         (json!({"skus": []}), "/skus"),
-        (json!({"skus": {}}), "/skus"),
         (json!({"skus": sku("sku", json!("a b"))}), "/skus/0/sku"),
         (json!({"skus": sku("sku", json!("s".repeat(10_000)))}), "/skus/0/sku"),
         (json!({"skus": sku("price", json!(-1))}), "/skus/0/price"),
-        (json!({"skus": sku("price", json!(0))}), "/skus/0/price"),
         (json!({"skus": sku("price", json!(9.99))}), "/skus/0/price"),
-        (json!({"skus": sku("currency", json!("eur"))}), "/skus/0/currency"),
-        (json!({"skus": sku("total", json!(-2))}), "/skus/0/total"),
         (json!({"skus": sku("total", json!(9_223_372_036_854_775_808_u64))}), "/skus/0/total"),
         (json!({"skus": [sku("name", json!("A"))[0], sku("name", json!("B"))[0]]}), "/skus/1/sku"),
     ] {
         let path = format!("/activities/{}", fixture.activity.id);
         let response = fixture.app.call_admin(Method::PUT, &path, &activity_spec(&changes)).await;
-        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{changes}: {response:?}");
-        response.points_at(pointer);
+        response.of(changes).is_problem(400, "invalid_request").points_at(pointer);
     }
     assert_eq!(fixture.state().await, before);
     for id in ["A", "a b", "-a", "%00", &"a".repeat(41)] {
@@ -353,63 +273,55 @@ async fn admin_calls_with_unknown_ids_or_invalid_bodies_are_refused() {
     let fixture = Fixture::create().await;
     let before = fixture.state().await;
     let (app, id) = (&fixture.app, &fixture.activity.id);
+    let (post, put) = (Method::POST, Method::PUT);
+    let nowhere = unique_id("nowhere");
     for action in ["publish", "pause", "resume", "close", "rebuild"] {
-        let response =
-            app.call_admin(Method::POST, &format!("/activities/{}/{action}", unique_id("nowhere")), &Value::Null).await;
-        response.is_problem(404, "not_found");
+        let path = format!("/activities/{nowhere}/{action}");
+        app.call_admin(post.clone(), &path, &Value::Null).await.is_problem(404, "not_found");
     }
     for action in ["stats", "audit"] {
-        app.call_admin(Method::GET, &format!("/activities/nowhere/{action}"), &Value::Null)
-            .await
-            .is_problem(404, "not_found");
+        let unknown = app.call_admin(Method::GET, &format!("/activities/nowhere/{action}"), &Value::Null).await;
+        assert_eq!(unknown.is_problem(404, "not_found").text("detail"), "There is no such sale.");
+    }
+    for path in [
+        format!("/activities/{id}/skus/zzz/restock"),
+        "/callbacks/%00/replay".to_owned(),
+        "/callbacks/%00/refund".to_owned(),
+        "/callbacks/%00/dismiss".to_owned(),
+        format!("/dead-letters/{id}.{UNKNOWN_ULID}/replay"),
+        "/dead-letters/nonsense/replay".to_owned(),
+    ] {
+        app.call_admin(post.clone(), &path, &json!({"by": 1})).await.is_problem(404, "not_found");
     }
     let restock = format!("/activities/{id}/skus/a/restock");
     for by in [json!("1"), json!(1.5), json!(0), json!(null), json!(9_223_372_036_854_775_808_u64)] {
-        app.call_admin(Method::POST, &restock, &json!({ "by": by }))
-            .await
-            .is_problem(400, "invalid_request")
-            .points_at("/by");
+        let response = app.call_admin(post.clone(), &restock, &json!({ "by": by })).await;
+        response.is_problem(400, "invalid_request").points_at("/by");
     }
     // One of ten units is held: ten less would make the total smaller than that.
-    app.call_admin(Method::POST, &restock, &json!({"by": -10})).await.is_problem(409, "state_conflict");
-    app.call_admin(Method::POST, &format!("/activities/{id}/skus/zzz/restock"), &json!({"by": 1}))
-        .await
-        .is_problem(404, "not_found");
-    for body in [json!({"on": "yes"}), json!({"on": 1}), json!({})] {
-        app.call_admin(Method::PUT, "/shed", &body).await.is_problem(400, "invalid_request");
-    }
-    for body in [
-        json!({"seconds": 0, "reason": "x"}),
-        json!({"seconds": -1, "reason": "x"}),
-        json!({"seconds": "x"}),
-        json!({}),
+    app.call_admin(post, &restock, &json!({"by": -10})).await.is_problem(409, "state_conflict");
+    let ban = json!({"seconds": 5, "reason": "x"});
+    let (user, address) = ("/bans/user/mallory", "/bans/ip/not-an-address");
+    for (path, body, pointer) in [
+        ("/shed", json!({"on": "yes"}), Some("/on")),
+        ("/shed", json!({}), None),
+        (user, json!({"seconds": 0, "reason": "x"}), Some("/seconds")),
+        (user, json!({"seconds": "x"}), Some("/seconds")),
+        (user, json!({}), None),
+        // PostgreSQL accepts no NUL in a text.
+        (user, json!({"seconds": 5, "reason": "\0"}), Some("/reason")),
+        (address, ban.clone(), None),
     ] {
-        app.call_admin(Method::PUT, "/bans/user/mallory", &body).await.is_problem(400, "invalid_request");
+        let response = app.call_admin(put.clone(), path, &body).await.of(body).is_problem(400, "invalid_request");
+        if let Some(pointer) = pointer {
+            response.points_at(pointer);
+        }
     }
-    app.call_admin(Method::PUT, "/bans/ip/not-an-address", &json!({"seconds": 5, "reason": "x"}))
-        .await
-        .is_problem(400, "invalid_request");
     for ip in ["10.0.0.1%2F64", "192.0.2.7%2F64%2F64", "::ffff:192.0.2.7%2F64", "2001:db8::%2F48"] {
-        let body = json!({"seconds": 5, "reason": "x"});
-        let response = app.call_admin(Method::PUT, &format!("/bans/ip/{ip}"), &body).await;
+        let response = app.call_admin(put.clone(), &format!("/bans/ip/{ip}"), &ban).await;
         let detail = response.is_problem(400, "invalid_request").text("detail");
         assert!(detail.starts_with("The path names no address"), "{detail}");
     }
-    // PostgreSQL accepts no NUL in a text.
-    app.call_admin(Method::PUT, "/bans/user/mallory", &json!({"seconds": 5, "reason": "\0"}))
-        .await
-        .is_problem(400, "invalid_request")
-        .points_at("/reason");
-    for action in ["replay", "refund", "dismiss"] {
-        app.call_admin(Method::POST, &format!("/callbacks/%00/{action}"), &Value::Null)
-            .await
-            .is_problem(404, "not_found");
-    }
-    let stats = app.call_admin(Method::GET, "/activities/nowhere/stats", &Value::Null).await;
-    assert_eq!(stats.text("detail"), "There is no such sale.");
-    let unknown = format!("/dead-letters/{id}.{UNKNOWN_ULID}/replay");
-    app.call_admin(Method::POST, &unknown, &Value::Null).await.is_problem(404, "not_found");
-    app.call_admin(Method::POST, "/dead-letters/nonsense/replay", &Value::Null).await.is_problem(404, "not_found");
     assert_eq!(fixture.state().await, before);
 }
 
@@ -420,8 +332,7 @@ async fn an_invalid_query_or_header_is_refused_or_ignored_without_a_server_error
     for query in
         ["limit=0", "limit=-1", "limit=x", "limit=1000000000", "limit=9223372036854775808", "before=x", "before=%00"]
     {
-        let response = fixture.app.http.get(&format!("/api/orders?{query}"), jwt).await;
-        assert_eq!((response.status, response.code().as_str()), (400, "invalid_request"), "{query}: {response:?}");
+        fixture.app.http.get(&format!("/api/orders?{query}"), jwt).await.is_problem(400, "invalid_request");
     }
     for query in ["", "limit=", "before=", "limit=1", "nothing=1&limit=2", "&&&=&"] {
         fixture.app.http.get(&format!("/api/orders?{query}"), jwt).await.is(200);
@@ -436,13 +347,9 @@ async fn an_invalid_query_or_header_is_refused_or_ignored_without_a_server_error
     ] {
         let headers = [(name, value.to_owned())];
         let reservation = TestApp::reservation_body(&fixture.activity, &fixture.buyer, "a", 1).to_string();
-        let response = fixture
-            .app
-            .http
-            .send_with_headers(Method::POST, &fixture.orders_path(), &headers, reservation)
-            .await
-            .expect("an answer");
-        let response = response.is(202);
+        let http = &fixture.app.http;
+        let sent = http.send_with_headers(Method::POST, &fixture.orders_path(), &headers, reservation).await;
+        let response = sent.expect("an answer").is(202);
         assert_ne!(response.header("x-request-id"), value, "an invalid request id was echoed: {response:?}");
     }
 }

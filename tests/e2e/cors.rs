@@ -40,7 +40,7 @@ fn assert_not_shared(response: &Response) {
 }
 
 /// The method and path of every route of these functions, for an activity that exists.
-fn routes(activity: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<(Method, String)> {
+pub fn routes(activity: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<(Method, String)> {
     let tables = TABLES.iter().filter(|(function, _)| is_wanted(function));
     let path = |pattern: &str| pattern.replace(":activity", activity).replace(':', "").replace("...", "any");
     tables.flat_map(|(_, routes)| routes.iter().map(|route| (route.method.clone(), path(route.pattern)))).collect()

@@ -1,12 +1,9 @@
 //! Floods: clients that send without pause, slowly or without an end (B9).
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    time::Duration,
-};
+use std::net::Ipv4Addr;
 
-use support::TestApp;
+use futures::future::join_all;
+use support::{TestApp, exchange};
 
 /// Any client can ask, where no proxy closes the route. Each check calls every store, and writes to key-value.
 #[tokio::test(flavor = "multi_thread")]
@@ -29,21 +26,12 @@ async fn readiness_is_checked_once_a_second_by_an_instance_for_callers_without_a
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_never_ends_is_refused_in_time() {
     let app = TestApp::shared();
-    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
-    let answers = ["content-length: 16000\r\n\r\n{", "transfer-encoding: chunked\r\n\r\n1\r\n{\r\n"].map(|rest| {
-        let address = address.clone();
-        tokio::task::spawn_blocking(move || {
-            let mut stream = TcpStream::connect(address).expect("the app");
-            stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
-            let head = "POST /api/activities/demo/orders HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
-            stream.write_all(format!("{head}{rest}").as_bytes()).expect("sent");
-            let mut answer = [0; 4_096];
-            let length = stream.read(&mut answer).expect("an answer while the body is open");
-            String::from_utf8_lossy(&answer[..length]).into_owned()
-        })
-    });
-    for answer in futures::future::join_all(answers).await {
-        let answer = answer.expect("an answer");
+    let head = "POST /api/activities/demo/orders HTTP/1.1\r\nhost: a\r\nconnection: close\r\n";
+    let bodies = ["content-length: 16000\r\n\r\n{", "transfer-encoding: chunked\r\n\r\n1\r\n{\r\n"];
+    let port = app.port();
+    let answers =
+        bodies.map(async |body| exchange(Ipv4Addr::LOCALHOST, port, &[head.as_bytes(), body.as_bytes()]).await);
+    for answer in join_all(answers).await {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     }
 }

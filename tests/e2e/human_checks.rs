@@ -43,42 +43,25 @@ async fn a_proof_of_work_is_valid_for_one_ticket_of_its_user_and_activity() {
 async fn a_forged_proof_of_work_gives_no_ticket() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({"human_check": "pow"})).await;
-    let jwt = |index: usize| app.sign_in(&format!("faker-{index}"));
-    let valid = app.solve_proof_of_work(&activity, &jwt(0)).await;
+    let faker = app.sign_in("faker");
+    let valid = app.solve_proof_of_work(&activity, &faker).await;
     let with_change = |change: &dyn Fn(&mut Payload)| {
         let mut payload = valid.clone();
         change(&mut payload);
         altcha_body(&payload)
     };
-    let prefix = valid.challenge.parameters.key_prefix.clone();
-    let text = |text: &str| json!({ "altcha": text });
-    let fakes = [
-        ("test mode", text(&BASE64_STANDARD.encode(r#"{"challenge":null,"solution":null,"test":true}"#))),
-        ("nothing", text("")),
-        ("noise", text("%%%")),
+    for (case, body) in [
+        ("nothing", json!({"altcha": ""})),
         ("no work", with_change(&|p| p.solution = Solution { counter: 0, derived_key: String::new(), time: None })),
-        (
-            "the prefix alone",
-            with_change(&|p| p.solution = Solution { counter: 0, derived_key: prefix.clone(), time: None }),
-        ),
         ("a cheaper challenge", with_change(&|p| p.challenge.parameters.cost = 1)),
-        ("any key will do", with_change(&|p| p.challenge.parameters.key_prefix.clear())),
-        ("no signature", with_change(&|p| p.challenge.signature = None)),
-        ("for ever", with_change(&|p| p.challenge.parameters.expires_at = None)),
-    ];
-    for (index, (case, body)) in fakes.iter().enumerate() {
-        let response = app.request_ticket_with(&activity, &jwt(index), body).await;
-        assert_eq!((response.status, response.code().as_str()), (403, "human_check_failed"), "{case}: {response:?}");
+    ] {
+        let user = app.sign_in(&format!("faker with {case}"));
+        app.request_ticket_with(&activity, &user, &body).await.of(case).is_problem(403, "human_check_failed");
     }
-    let long = app.request_ticket_with(&activity, &jwt(0), &text(&"A".repeat(12_000))).await;
-    long.is_problem(403, "human_check_failed");
-    app.request_ticket_with(&activity, &jwt(0), &text(&"A".repeat(1_000_000)))
-        .await
-        .is_problem(413, "payload_too_large");
-    app.request_ticket_with(&activity, &jwt(0), &json!({"altcha": 7}))
-        .await
-        .is_problem(400, "invalid_request")
-        .points_at("/altcha");
+    let long = json!({"altcha": "A".repeat(1_000_000)});
+    app.request_ticket_with(&activity, &faker, &long).await.is_problem(413, "payload_too_large");
+    let wrong = app.request_ticket_with(&activity, &faker, &json!({"altcha": 7})).await;
+    wrong.is_problem(400, "invalid_request").points_at("/altcha");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 use jsonwebtoken::Algorithm;
 use serde_json::json;
-use support::{Buyer, Claims, Issuer, TestApp, eventually};
+use support::{Buyer, Claims, Issuer, TestApp, eventually, eventually_is};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_of_the_issuer_buys_and_the_keys_are_fetched_once() {
@@ -56,11 +56,7 @@ async fn known_keys_are_used_and_no_token_is_refused_while_the_issuer_is_away() 
     let response = app.http.get("/api/orders", &token).await.is_problem(503, "not_ready");
     assert!(!response.header("retry-after").is_empty(), "{response:?}");
     issuer.publish("a");
-    eventually("the keys", async || {
-        let response = app.http.get("/api/orders", &token).await;
-        if response.status == 200 { Ok(()) } else { Err(format!("{response:?}")) }
-    })
-    .await;
+    eventually_is("the keys", 200, async || app.http.get("/api/orders", &token).await).await;
     issuer.go_away();
     // What its instances knew is forgotten; the copy in key-value remains.
     app.restart();

@@ -47,8 +47,7 @@ async fn request_route(app: &TestApp, activity_id: &str, order_no: &str, buyer: 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_instances_show_the_list_that_one_of_them_read_before_the_ledger_froze() {
-    let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let (postgres, app) = TestApp::on_postgres();
     let activity = app.create_activity(json!({"skus": single_sku(10)})).await;
     let list = async || app.http.get("/api/activities", "").await.is(200).body;
     assert!(list().await.contains(&activity.id));
@@ -61,8 +60,7 @@ async fn all_instances_show_the_list_that_one_of_them_read_before_the_ledger_fro
 
 #[tokio::test(flavor = "multi_thread")]
 async fn routes_that_need_a_frozen_ledger_return_503_in_time_and_recover() {
-    let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let (postgres, app) = TestApp::on_postgres();
     let activity = app.create_activity(json!({"skus": single_sku(10)})).await;
     let (first_buyer, second_buyer) =
         (app.create_buyer(&activity, "winner").await, app.create_buyer(&activity, "next").await);
@@ -94,12 +92,7 @@ async fn routes_that_need_a_frozen_ledger_return_503_in_time_and_recover() {
         })
         .await;
     }
-    eventually("the order to be written", async || {
-        app.sweep().await;
-        let order = app.get_order(&queued_order, &second_buyer.ticket).await;
-        if order.text("status") == "pending_payment" { Ok(()) } else { Err(order.body) }
-    })
-    .await;
+    app.sweep_until_written(&queued_order, &second_buyer.ticket).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,12 +121,7 @@ async fn a_table_that_is_locked_longer_than_the_lock_timeout_fails_no_accepted_o
     drop(locker);
     driver.await.expect("the driver").expect("the connection");
     for (order_no, ticket) in &orders {
-        eventually("the order to be written", async || {
-            app.sweep().await;
-            let order = app.get_order(order_no, ticket).await;
-            if order.text("status") == "pending_payment" { Ok(()) } else { Err(order.body) }
-        })
-        .await;
+        app.sweep_until_written(order_no, ticket).await;
     }
 }
 
@@ -168,8 +156,7 @@ async fn more_clients_than_connections_are_all_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_too_many_clients_is_waited_for() {
-    let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let (postgres, app) = TestApp::on_postgres();
     let jwt = app.sign_in("ada");
     let (mut others, mut refused) = (Vec::new(), false);
     while !refused {
@@ -179,8 +166,14 @@ async fn a_server_with_too_many_clients_is_waited_for() {
         }
     }
     let request = app.http.get("/api/orders", &jwt);
+    let refusals = || postgres.output().matches("too many clients").count();
+    let before = refusals();
     let release = async {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        eventually("the app to be refused", async || match refusals() {
+            number if number > before => Ok(()),
+            number => Err(number),
+        })
+        .await;
         others.clear();
     };
     let (response, ()) = futures::join!(request, release);
@@ -190,19 +183,16 @@ async fn a_server_with_too_many_clients_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_unknown_activities_cost_few_ledger_transactions() {
     const TRANSACTIONS: &str = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
-    let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let (_postgres, app) = TestApp::on_postgres();
     let before = app.query_ledger_i64(TRANSACTIONS).await;
     for round in 0..100 {
         let requests = (0..100).map(async |index| {
-            app.http
-                .get(&format!("/api/activities/nobody-{round}-{index}/gate.json"), "")
-                .await
-                .is_problem(404, "not_found")
+            let gate = format!("/api/activities/nobody-{round}-{index}/gate.json");
+            app.http.get(&gate, "").await.is_problem(404, "not_found")
         });
         join_all(requests).await;
     }
-    // PostgreSQL updates its statistics within a second.
+    // PostgreSQL publishes a connection's statistics at the latest a second after its last transaction.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let after = app.query_ledger_i64(TRANSACTIONS).await;
     // Some of these may be from the start of the app: their statistics arrive up to ten seconds late.
@@ -211,11 +201,8 @@ async fn ten_thousand_unknown_activities_cost_few_ledger_transactions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_made_up_order_numbers_cost_no_call_to_a_store() {
-    let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
-    let activity = app.create_activity(json!({})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &buyer).await;
+    let (postgres, app) = TestApp::on_postgres();
+    let (activity, buyer, order_no) = app.create_order(json!({})).await;
     app.get_order(&order_no, &buyer.jwt).await.is(200);
     // A store that is asked now does not answer, and the response is `503`.
     app.with_redis(|redis| redis.process().signal(Signal::SIGSTOP));
@@ -245,8 +232,7 @@ async fn ten_thousand_made_up_order_numbers_cost_no_call_to_a_store() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_activity_is_shown_from_its_stale_copy_while_the_ledger_is_frozen() {
-    let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let (postgres, app) = TestApp::on_postgres();
     let activity = app.create_activity(json!({"skus": single_sku(10)})).await;
     let get_info = async || app.http.get(&format!("/api/activities/{}", activity.id), "").await.is(200);
     get_info().await;

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::TcpStream,
+    net::{Ipv4Addr, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -10,7 +10,7 @@ use futures::future::join_all;
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
-use support::{Response, TestApp, eventually};
+use support::{Response, TestApp, eventually, exchange};
 
 #[tokio::test]
 async fn pages_and_operator_routes_send_a_length_and_a_request_id() {
@@ -62,15 +62,6 @@ async fn a_link_to_a_sale_has_a_preview_for_those_who_run_no_scripts() {
 }
 
 #[tokio::test]
-async fn readiness_names_every_store() {
-    let app = TestApp::shared();
-    let ready = app.http.get("/readyz", app.variables.get("metrics_token")).await.is(200);
-    for store in ["redis", "ledger", "key_value"] {
-        assert!(ready.body.contains(store), "{ready:?}");
-    }
-}
-
-#[tokio::test]
 async fn the_metrics_count_an_activity() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;
@@ -97,17 +88,13 @@ async fn the_metrics_count_an_activity() {
 #[tokio::test]
 async fn an_unchanged_order_is_not_sent_again() {
     let app = TestApp::shared();
-    let activity = app.create_activity(json!({})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &buyer).await;
+    let (_, buyer, order_no) = app.create_order(json!({})).await;
     let first = app.get_order(&order_no, &buyer.ticket).await.is(200);
     assert!(first.header("retry-after").parse::<u32>().is_ok(), "{first:?}");
+    let path = format!("/api/orders/{order_no}");
     let get_if_none_match = async |etag: &str| {
         let headers = [("authorization", format!("Bearer {}", buyer.ticket)), ("if-none-match", etag.to_owned())];
-        app.http
-            .send_with_headers(Method::GET, &format!("/api/orders/{order_no}"), &headers, "")
-            .await
-            .expect("an answer")
+        app.http.send_with_headers(Method::GET, &path, &headers, "").await.expect("an answer")
     };
     // Another user of the device must not find it with the browser's Back.
     assert_eq!(first.header("cache-control"), "no-store");
@@ -128,19 +115,16 @@ async fn a_users_orders_come_newest_first_in_pages() {
     let activity = app.create_activity(json!({"per_user": 5})).await;
     let jwt = app.sign_in("pager");
     let mut created = vec![];
-    for _ in 0..5 {
-        let buyer = app.create_buyer(&activity, "pager").await;
-        created.push(app.place_order(&activity, &buyer).await);
-    }
-    created.reverse();
-    let mut listed: Vec<String> = vec![];
     for _ in 0..3 {
-        let before = listed.last().cloned().unwrap_or_default();
-        let page = app.http.get(&format!("/api/orders?limit=2&before={before}"), &jwt).await.is(200).json();
-        let page = page.as_array().expect("a list").clone();
-        listed.extend(page.iter().filter_map(|order| Some(order["order_no"].as_str()?.to_owned())));
+        let buyer = app.create_buyer(&activity, "pager").await;
+        created.insert(0, app.place_order(&activity, &buyer).await);
     }
-    assert_eq!(listed, created);
+    let page = async |before: &str| {
+        let page = app.http.get(&format!("/api/orders?limit=2&before={before}"), &jwt).await.is(200).json();
+        page.as_array().expect("a list").iter().map(|order| order["order_no"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(page("").await, created[..2]);
+    assert_eq!(page(&created[1]).await, created[2..]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,9 +170,7 @@ fn measure_latencies(address: &str, request: &str, times: usize) -> Vec<Duration
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keep_alive_connection_does_not_wait_for_delayed_acks() {
     let app = TestApp::shared();
-    let activity = app.create_activity(json!({})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &buyer).await;
+    let (activity, buyer, order_no) = app.create_order(json!({})).await;
     let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
     let reservation = TestApp::reservation_body(&activity, &buyer, "a", 1).to_string();
     let get =
@@ -228,7 +210,6 @@ async fn a_keep_alive_connection_does_not_wait_for_delayed_acks() {
 #[tokio::test]
 async fn a_request_smuggling_attempt_does_not_desynchronise_the_connection() {
     let app = TestApp::shared();
-    let address = app.with_app(|app| app.url().trim_start_matches("http://").to_owned());
     let get =
         |id: &str, header: &str| format!("GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: {id}\r\n{header}\r\n");
     // The smuggled request is the content of a chunk. By `Content-Length` the body ends before it, and a server that
@@ -240,15 +221,7 @@ async fn a_request_smuggling_attempt_does_not_desynchronise_the_connection() {
         smuggled.len(),
         get("next", "Connection: close\r\n")
     );
-    let responses = tokio::task::spawn_blocking(move || {
-        let mut stream = TcpStream::connect(address).expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut responses = String::new();
-        let _ = stream.read_to_string(&mut responses);
-        responses
-    });
-    let responses = responses.await.expect("an answer");
+    let responses = exchange(Ipv4Addr::LOCALHOST, app.port(), &[request.as_bytes()]).await;
     let ids: Vec<_> = responses.lines().filter_map(|line| line.strip_prefix("x-request-id: ")).collect();
     // The server may close the connection after such a request (RFC 9112, section 6.1), and then ignores the next one.
     assert!(matches!(ids[..], ["first"] | ["first", "next"]), "{responses}");

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use dev::postgres::Postgres;
 use futures::{
     StreamExt,
     future::{join, join_all},
@@ -84,9 +83,7 @@ async fn a_reservation_and_a_poll_cost_one_redis_command_each() {
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_alone_says_that_there_is_no_order_yet_and_the_last_look_asks_the_ledger() {
     let app = TestApp::dedicated();
-    let activity = app.create_activity(json!({})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &buyer).await;
+    let (activity, buyer, order_no) = app.create_order(json!({})).await;
     let look = async |last: &str| app.http.get(&format!("/api/orders/{order_no}?last={last}"), &buyer.ticket).await;
     // Only the ledger has the order now.
     let mut redis = app.connect_redis().await;
@@ -110,11 +107,7 @@ async fn redis_alone_says_that_there_is_no_order_yet_and_the_last_look_asks_the_
     let mut restoring = redis::cmd("HSET");
     restoring.arg(format!("{prefix}gate")).arg(&["restoring", "1"]);
     restoring.query_async::<()>(&mut redis).await.expect("set");
-    support::eventually("the ledger to be asked", async || {
-        let polled = app.get_order(&order_no, &buyer.ticket).await;
-        if polled.status == 200 { Ok(()) } else { Err(polled.body) }
-    })
-    .await;
+    support::eventually_is("the ledger to be asked", 200, async || app.get_order(&order_no, &buyer.ticket).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,19 +148,12 @@ async fn assert_refusals_from_memory(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_start_key_reaches_redis_at_most_once_per_second_and_instance() {
+async fn a_wrong_start_key_and_sold_out_reach_redis_at_most_once_per_second_and_instance() {
     let app = start_with_paused_writer();
     let activity = app.create_activity(json!({"skus": single_sku(1)})).await;
     let buyers = app.create_buyers(&activity, 50).await;
-    let wrong_key = TestActivity { start_key: "guess".to_owned(), ..activity };
+    let wrong_key = TestActivity { start_key: "guess".to_owned(), ..activity.clone() };
     assert_refusals_from_memory(&app, &wrong_key, &buyers, 403, "start_key_invalid").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sold_out_reaches_redis_at_most_once_per_second_and_instance() {
-    let app = start_with_paused_writer();
-    let activity = app.create_activity(json!({"skus": single_sku(1)})).await;
-    let buyers = app.create_buyers(&activity, 50).await;
     app.reserve(&activity, &buyers[0], "a", 1).await.is(202);
     assert_refusals_from_memory(&app, &activity, &buyers[1..], 409, "sold_out").await;
 }
@@ -207,8 +193,8 @@ async fn refusals_from_memory_are_counted_about_a_second_later() {
             };
             assert_eq!(refused.code(), code);
             match code {
-                "unauthenticated" => app.request_ticket(&activity.id, &buyer.jwt).await.is(201),
                 "ticket_invalid" => app.reserve(activity, &buyer, "a", 1).await.is(202),
+                "unauthenticated" => app.request_ticket(&activity.id, &buyer.jwt).await.is(201),
                 _ => app.request_ticket(&activity.id, &buyer.jwt).await.is(403),
             };
             match counted(&app, activity, code).await {
@@ -244,8 +230,7 @@ async fn repeated_reads_of_an_activity_are_served_from_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_audits_that_meet_a_slow_one_share_the_next() {
-    let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+    let (postgres, app) = TestApp::on_postgres();
     let activity = app.create_activity(json!({})).await;
     app.audit(&activity.id).await;
     let (client, connection) = tokio_postgres::connect(&postgres.url(), NoTls).await.expect("the ledger");

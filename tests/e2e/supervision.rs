@@ -20,10 +20,17 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use reqwest::Method;
-use serde_json::{Value, json};
-use support::{Claims, HttpClient, activity::activity_spec, eventually};
+use serde_json::json;
+use support::{HttpClient, Shop, eventually, eventually_is};
 use tempfile::TempDir;
+
+/// The command `up` at an address, with a data directory.
+fn start_command(listen: &str, directory: &Path) -> Command {
+    let root = root::find().expect("the project");
+    let mut command = Command::new(target_directory(&root).join("release/up"));
+    command.current_dir(&root).args(["--listen", listen, "--directory"]).arg(directory);
+    command
+}
 
 /// A running `up` with its own data directory.
 struct Up {
@@ -39,10 +46,8 @@ impl Up {
 
     /// As [`Up::start`], with additional environment variables.
     fn start_with(directory: &Path, port: u16, extra: &[&str], environment: &[(&str, &str)]) -> Self {
-        let root = root::find().expect("the project");
-        let mut command = Command::new(target_directory(&root).join("release/up"));
-        command.current_dir(&root).args(["--listen", &format!("127.0.0.1:{port}"), "--directory"]);
-        command.arg(directory).args(extra).envs(environment.iter().copied());
+        let mut command = start_command(&format!("127.0.0.1:{port}"), directory);
+        command.args(extra).envs(environment.iter().copied());
         command.arg("--engine").arg(Engine::discover(None).expect("an engine").to_string());
         let mut process = Process::spawn("up", &mut command, None).expect("up");
         let url = process.wait_for_line("where to look", Duration::from_secs(300), |line| {
@@ -64,16 +69,8 @@ impl Up {
         Pid::from_raw(text.trim().parse().unwrap_or_else(|_| panic!("{name} has the id {text:?}")))
     }
 
-    async fn wait_until_ready(&self) {
-        let (http, variables) = (HttpClient::new(&self.url), self.variables());
-        eventually("the app to be ready", async || {
-            match http.try_send(Method::GET, "/readyz", variables.get("metrics_token"), &Value::Null).await {
-                Ok(response) if response.status == 200 => Ok(()),
-                Ok(response) => Err(response.body),
-                Err(error) => Err(error.to_string()),
-            }
-        })
-        .await;
+    fn shop(&self) -> Shop {
+        Shop { http: HttpClient::new(&self.url), variables: self.variables() }
     }
 
     /// Stops it with SIGINT, as Ctrl-C does, and waits for its exit.
@@ -84,40 +81,6 @@ impl Up {
         });
         assert!(ended.expect("an end").success(), "{}", self.process.output());
     }
-}
-
-/// Reserves one unit and returns the order number and the buyer's token.
-async fn place_order(http: &HttpClient, variables: &Variables, user: &str) -> (String, String) {
-    let jwt = Claims::for_user(user, variables).sign(variables);
-    let ticket = http.post("/api/activities/up/ticket", &jwt, &json!({})).await.is(201).text("ticket");
-    let start_key = http.get("/api/activities/up/gate.json", "").await.is(200).text("start_key");
-    let reservation = json!({"sku": "a", "quantity": 1, "ticket": ticket, "start_key": start_key});
-    (http.post("/api/activities/up/orders", "", &reservation).await.is(202).text("order_no"), jwt)
-}
-
-async fn wait_until_pending(http: &HttpClient, order_no: &str, jwt: &str) {
-    eventually("the order to be in the ledger", async || {
-        match http.try_send(Method::GET, &format!("/api/orders/{order_no}"), jwt, &Value::Null).await {
-            Ok(response) if response.status == 200 && response.text("status") == "pending_payment" => Ok(()),
-            Ok(response) => Err(response.body),
-            Err(error) => Err(error.to_string()),
-        }
-    })
-    .await;
-}
-
-/// Creates and publishes the activity `up`, and waits until it has an open gate and issues tickets.
-async fn publish_activity(http: &HttpClient, variables: &Variables) {
-    let token = variables.get("admin_token");
-    http.send(Method::PUT, "/api/admin/activities/up", token, &activity_spec(&json!({}))).await.is(200);
-    http.post("/api/admin/activities/up/publish", token, &Value::Null).await.is(200);
-    let jwt = Claims::for_user("somebody", variables).sign(variables);
-    eventually("the sale to be known everywhere", async || {
-        let gate = http.get("/api/activities/up/gate.json", "").await;
-        let ticket = http.post("/api/activities/up/ticket", &jwt, &json!({})).await;
-        if gate.status == 200 && ticket.status == 201 { Ok(()) } else { Err(gate.body + &ticket.body) }
-    })
-    .await;
 }
 
 /// Whether a process has exited; a zombie counts as exited.
@@ -131,10 +94,10 @@ async fn killed_processes_restart_and_orders_survive() {
     let temp_dir = TempDir::new().expect("a directory");
     let port = ports::pick_unused().expect("a port");
     let up = Up::start(temp_dir.path(), port, &["--no-demo"]);
-    let (http, variables) = (HttpClient::new(&up.url), up.variables());
-    publish_activity(&http, &variables).await;
-    let (first, jwt) = place_order(&http, &variables, "ada").await;
-    wait_until_pending(&http, &first, &jwt).await;
+    let shop = up.shop();
+    shop.publish("up").await;
+    let (first, jwt) = shop.place_order("up", "ada").await;
+    shop.wait_until_pending(&first, &jwt).await;
 
     for name in ["app", "redis", "app"] {
         // The app exits with Redis, because its Redis trigger does.
@@ -147,10 +110,10 @@ async fn killed_processes_restart_and_orders_survive() {
             if all_changed { Ok(()) } else { Err(format!("{now:?}")) }
         })
         .await;
-        up.wait_until_ready().await;
-        wait_until_pending(&http, &first, &jwt).await;
-        let (next_order, jwt) = place_order(&http, &variables, &format!("after-{name}-{}", before[0])).await;
-        wait_until_pending(&http, &next_order, &jwt).await;
+        shop.wait_until_ready().await;
+        shop.wait_until_pending(&first, &jwt).await;
+        let (next_order, jwt) = shop.place_order("up", &format!("after-{name}-{}", before[0])).await;
+        shop.wait_until_pending(&next_order, &jwt).await;
     }
     assert!(up.process.output().contains("starting it again"), "{}", up.process.output());
     up.stop();
@@ -161,16 +124,15 @@ async fn stopping_leaves_no_process_and_the_next_start_has_the_data_within_five_
     let temp_dir = TempDir::new().expect("a directory");
     let port = ports::pick_unused().expect("a port");
     let up = Up::start(temp_dir.path(), port, &[]);
-    let (http, before) = (HttpClient::new(&up.url), up.variables());
-    let demo = eventually("the demo sale to be seeded", async || {
-        let response = http.get("/api/activities/demo", "").await;
-        if response.status == 200 { Ok(response.json()) } else { Err(response.body) }
-    })
-    .await;
+    let shop = up.shop();
+    let demo =
+        eventually_is("the demo sale to be seeded", 200, async || shop.http.get("/api/activities/demo", "").await)
+            .await
+            .json();
     assert_eq!(demo["phase"], "scheduled", "{demo}");
-    publish_activity(&http, &before).await;
-    let (order_no, jwt) = place_order(&http, &before, "ada").await;
-    wait_until_pending(&http, &order_no, &jwt).await;
+    shop.publish("up").await;
+    let (order_no, jwt) = shop.place_order("up", "ada").await;
+    shop.wait_until_pending(&order_no, &jwt).await;
     let (app, redis) = (up.pid("app"), up.pid("redis"));
     up.stop();
     assert!(has_exited(app) && has_exited(redis));
@@ -187,20 +149,15 @@ async fn stopping_leaves_no_process_and_the_next_start_has_the_data_within_five_
         }
         up.stop();
     };
-    assert!(
-        start_times.iter().any(|time| *time < Duration::from_secs(5)),
-        "no start took less than 5 s: {start_times:?}"
-    );
-    assert_eq!(up.variables(), before);
-    wait_until_pending(&http, &order_no, &jwt).await;
-    let demo_after = http.get("/api/activities/demo", "").await.is(200).json();
+    let is_fast = start_times.iter().any(|time| *time < Duration::from_secs(5));
+    assert!(is_fast, "no start took less than 5 s: {start_times:?}");
+    assert_eq!(up.variables(), shop.variables);
+    shop.wait_until_pending(&order_no, &jwt).await;
+    let demo_after = shop.http.get("/api/activities/demo", "").await.is(200).json();
     assert_eq!(demo_after["starts_at"], demo["starts_at"]);
 
     // A second `up` with the same directory would write the same files.
-    let root = root::find().expect("the project");
-    let mut second = Command::new(target_directory(&root).join("release/up"));
-    let refused = second.current_dir(&root).args(["--listen", "127.0.0.1:0", "--directory"]).arg(temp_dir.path());
-    let refused = refused.output().expect("up");
+    let refused = start_command("127.0.0.1:0", temp_dir.path()).output().expect("up");
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("another scripts/up is running"), "{refused:?}");
     up.stop();
@@ -258,15 +215,25 @@ fn with_services_the_engine_finds_all_variables_in_env_and_the_demo_sale_is_made
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killing_up_leaves_no_process() {
+async fn secrets_are_on_no_command_line_and_killing_up_leaves_no_process() {
+    use std::os::unix::fs::PermissionsExt;
     let temp_dir = TempDir::new().expect("a directory");
     let port = ports::pick_unused().expect("a port");
     let up = Up::start(temp_dir.path(), port, &["--no-demo"]);
+    let mode = fs::metadata(temp_dir.path().join("env")).expect("env").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "others can read the secrets");
+    let variables = up.variables();
+    let listing = Command::new("ps").args(["-A", "-o", "args="]).output().expect("ps");
+    let listing = String::from_utf8_lossy(&listing.stdout);
+    for name in ["jwt_key", "ticket_secret", "admin_token", "cron_token", "webhook_secrets"] {
+        assert!(!variables.get(name).is_empty());
+        assert!(!listing.contains(variables.get(name)), "{name} is on a command line");
+        assert!(!up.process.output().contains(variables.get(name)), "{name} was printed");
+    }
     let (app, redis) = (up.pid("app"), up.pid("redis"));
     kill(Pid::from_raw(up.process.id().cast_signed()), Signal::SIGKILL).expect("killed");
     eventually("its processes to end", async || {
-        let alive =
-            [("app", app), ("redis", redis)].into_iter().filter(|(_, pid)| !has_exited(*pid)).collect::<Vec<_>>();
+        let alive: Vec<_> = [app, redis].into_iter().filter(|pid| !has_exited(*pid)).collect();
         if alive.is_empty() && !ports::accepts_connections(port) { Ok(()) } else { Err(format!("{alive:?}")) }
     })
     .await;
@@ -277,12 +244,11 @@ async fn killing_up_leaves_no_process() {
 #[test]
 fn an_unreachable_store_is_named_at_start_up() {
     let temp_dir = TempDir::new().expect("a directory");
-    let (root, closed_port) = (root::find().expect("the project"), ports::pick_unused().expect("a port"));
+    let closed_port = ports::pick_unused().expect("a port");
     for (option, scheme) in [("--redis", "redis"), ("--ledger", "postgres")] {
         let url = format!("{scheme}://user:a-password@127.0.0.1:{closed_port}/0");
-        let mut command = Command::new(target_directory(&root).join("release/up"));
-        command.current_dir(&root).args(["--listen", "127.0.0.1:0", "--directory"]);
-        let ended = command.arg(temp_dir.path().join(scheme)).args([option, &url]).output().expect("up");
+        let mut command = start_command("127.0.0.1:0", &temp_dir.path().join(scheme));
+        let ended = command.args([option, &url]).output().expect("up");
         let stderr = String::from_utf8_lossy(&ended.stderr);
         assert!(!ended.status.success());
         assert!(stderr.contains(&format!("127.0.0.1:{closed_port}")) && stderr.contains(option), "{stderr}");
@@ -293,7 +259,7 @@ fn an_unreachable_store_is_named_at_start_up() {
 #[test]
 fn a_refused_start_reports_why_and_a_public_address_is_warned_of() {
     let temp_dir = TempDir::new().expect("a directory");
-    let (root, listener) = (root::find().expect("the project"), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let used_address = listener.local_addr().expect("an address").to_string();
     fs::write(temp_dir.path().join("env"), [0xff, 0xfe]).expect("written");
     for (address, expected) in [
@@ -303,29 +269,9 @@ fn a_refused_start_reports_why_and_a_public_address_is_warned_of() {
         ("127.0.0.1:0", "env is damaged: repair it, or use --fresh"),
         ("0.0.0.0:0", "can be reached from other machines, and the sandbox signs anybody in"),
     ] {
-        let mut command = Command::new(target_directory(&root).join("release/up"));
-        command.current_dir(&root).args(["--listen", address, "--directory"]).arg(temp_dir.path());
-        let ended = command.output().expect("up");
+        let ended = start_command(address, temp_dir.path()).output().expect("up");
         let output = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
         assert!(!ended.status.success() && output.contains(expected), "{output}");
         assert_eq!(output.contains("warning"), address.starts_with("0.0.0.0"), "{output}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn secrets_are_readable_by_their_owner_alone_and_on_no_command_line() {
-    use std::os::unix::fs::PermissionsExt;
-    let temp_dir = TempDir::new().expect("a directory");
-    let up = Up::start(temp_dir.path(), ports::pick_unused().expect("a port"), &["--no-demo"]);
-    let mode = fs::metadata(temp_dir.path().join("env")).expect("env").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-    let variables = up.variables();
-    let listing = Command::new("ps").args(["-A", "-o", "args="]).output().expect("ps");
-    let listing = String::from_utf8_lossy(&listing.stdout);
-    for name in ["jwt_key", "ticket_secret", "admin_token", "cron_token", "webhook_secrets"] {
-        assert!(!variables.get(name).is_empty());
-        assert!(!listing.contains(variables.get(name)), "{name} is on a command line");
-        assert!(!up.process.output().contains(variables.get(name)), "{name} was printed");
-    }
-    up.stop();
 }

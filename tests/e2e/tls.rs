@@ -43,9 +43,7 @@ async fn a_sale_runs_over_tls_and_only_with_a_ledger_whose_certificate_holds() {
         settings.environment.push(("SSL_CERT_FILE".to_owned(), trusted));
         settings.variables.set_ledger(&address(&postgres, "127.0.0.1", "?sslmode=require")).expect("a URL");
     });
-    let activity = app.create_activity(json!({})).await;
-    let ada = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &ada).await;
+    let (_, ada, order_no) = app.create_order(json!({})).await;
     app.pay_by_callback(&order_no, &ada.jwt).await;
     app.wait_for_status(&order_no, &ada.jwt, "paid").await;
 
@@ -102,9 +100,7 @@ async fn a_sale_runs_on_a_redis_with_tls_and_a_password_and_only_if_its_certific
         trust(settings);
         settings.variables.set_redis(&format!("rediss://app:secret@127.0.0.1:{port}")).expect("a URL");
     });
-    let activity = app.create_activity(json!({})).await;
-    let ada = app.create_buyer(&activity, "ada").await;
-    let order_no = app.place_order(&activity, &ada).await;
+    let (_, ada, order_no) = app.create_order(json!({})).await;
     app.pay_by_callback(&order_no, &ada.jwt).await;
     app.wait_for_status(&order_no, &ada.jwt, "paid").await;
 

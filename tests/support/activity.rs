@@ -144,6 +144,14 @@ impl TestApp {
         order_no
     }
 
+    /// Creates an activity, a buyer of it, and an order of one unit that is `pending_payment`.
+    pub async fn create_order(&self, overrides: Value) -> (TestActivity, Buyer, String) {
+        let activity = self.create_activity(overrides).await;
+        let buyer = self.create_buyer(&activity, "ada").await;
+        let order_no = self.place_order(&activity, &buyer).await;
+        (activity, buyer, order_no)
+    }
+
     /// Requests an order; `token` is a sign-in token or the order's ticket.
     pub async fn get_order(&self, order_no: &str, token: &str) -> Response {
         self.http.get(&format!("/api/orders/{order_no}"), token).await
@@ -156,6 +164,16 @@ impl TestApp {
             if order.status == 200 && order.text("status") == status { Ok(order.json()) } else { Err(order.body) }
         })
         .await
+    }
+
+    /// Sweeps until an order is written to the ledger.
+    pub async fn sweep_until_written(&self, order_no: &str, ticket: &str) {
+        eventually("the order to be written", async || {
+            self.sweep().await;
+            let order = self.get_order(order_no, ticket).await;
+            if order.text("status") == "pending_payment" { Ok(()) } else { Err(order.body) }
+        })
+        .await;
     }
 
     /// Requests the cancellation of an unpaid order.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use dev::{
     app::{App, Settings},
+    postgres::Postgres,
     private_data,
     redis::Redis,
     test_stack::TestStack,
@@ -47,6 +48,19 @@ impl TestApp {
     /// As [`TestApp::dedicated`], with additional Redis settings, after `adjust` has changed the app's settings.
     pub fn with_settings(redis_settings: &[&str], adjust: impl FnOnce(&mut Settings)) -> Self {
         Self::from_shared_stack(start(redis_settings, adjust))
+    }
+
+    /// As [`TestApp::dedicated`], with a ledger on a PostgreSQL of its own.
+    pub fn on_postgres() -> (Postgres, Self) {
+        let postgres = Postgres::ephemeral().expect("PostgreSQL");
+        let app = Self::with_variables(|variables| variables.set_ledger(&postgres.url()).expect("a URL"));
+        (postgres, app)
+    }
+
+    /// The app's port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        let port = self.with_app(|app| app.url().rsplit_once(':').and_then(|(_, port)| port.parse().ok()));
+        port.expect("a port")
     }
 
     fn from_shared_stack(stack: Arc<Mutex<TestStack>>) -> Self {

@@ -4,9 +4,9 @@
 
 mod losses;
 mod paying;
+mod sweeping;
 
 use std::{
-    collections::BTreeSet,
     path::Path,
     sync::{
         OnceLock,
@@ -18,11 +18,10 @@ use std::{
 use dev::{postgres::Postgres, redis::Redis as RedisServer};
 use domain::{
     activity::{ActivitySpec, ActivityState, Sku},
+    http::problem::Code,
     ids::{ActivityId, OrderNo, SkuId, UserId},
-    money::Money,
     order::OrderStatus,
     time::Millis,
-    webhook::ProviderCallback,
 };
 use operations::{
     commands::{
@@ -31,31 +30,33 @@ use operations::{
     },
     upkeep::{
         budget::Budget,
-        passes,
         rebuild::{Rebuild, RebuildOutcome},
     },
 };
-use orders::{ledger::order_rows, message_batch, order_writer};
-use payments::{
-    callbacks::{self, CallbackEffect},
-    commands::{self, CommandOutcome},
-    ledger::callback_rows::{self, RecordIf},
-    provider::Provider,
-    refunds,
-};
+use orders::ledger::order_rows;
+use payments::commands::{self, CommandOutcome};
 use sale::{
-    ledger::activities,
+    ledger::activities::{self, Activity},
     reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
-use stores::{Redis, Sql, StoreError, ledger::schema, ports::SqlValue};
+use stores::{
+    Redis, Sql, StoreError,
+    keys::Keys,
+    ledger::schema,
+    ports::{RedisArg, RedisValue, SqlValue},
+};
 use tempfile::TempDir;
 use ulid::Ulid;
 
 pub use self::{
     losses::{RedisSnapshot, check_gates},
     paying::DUE,
+    sweeping::{Services, sweeper},
 };
-use crate::stores::{RealLedger, RealRedis};
+use crate::{
+    poll::eventually,
+    stores::{RealLedger, RealRedis},
+};
 
 /// Secret of start keys.
 pub const TICKET_SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
@@ -135,7 +136,7 @@ fn activity_id(number: u64) -> String {
 /// Creates the ledger's tables, and publishes an activity.
 pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, per_user: i64) -> Fixture<R, S> {
     schema::migrate(&sql).await.unwrap();
-    let fixture = Fixture {
+    let mut fixture = Fixture {
         redis,
         sql,
         activity: ActivityId::parse(id).unwrap(),
@@ -171,13 +172,8 @@ pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, p
             total,
         }],
     };
-    assert!(matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
-    assert!(matches!(
-        fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap(),
-        OperationOutcome::Done(_)
-    ));
-    let start_key = domain::gate::start_key(TICKET_SECRET, &fixture.activity, "nonce").unwrap();
-    Fixture { start_key, ..fixture }
+    fixture.publish(spec).await;
+    fixture
 }
 
 impl<R, S> Fixture<R, S> {
@@ -187,6 +183,13 @@ impl<R, S> Fixture<R, S> {
         let Self { activity, sku, start_key, per_user, .. } = self;
         let (activity, sku, start_key) = (activity.clone(), sku.clone(), start_key.clone());
         Fixture { redis, sql, activity, sku, start_key, per_user: *per_user }
+    }
+
+    /// The same activity on the stores that `wrap` makes of these.
+    pub fn map_stores<R2, S2>(self, wrap: impl FnOnce(R, S) -> (R2, S2)) -> Fixture<R2, S2> {
+        let Self { redis, sql, activity, sku, start_key, per_user } = self;
+        let (redis, sql) = wrap(redis, sql);
+        Fixture { redis, sql, activity, sku, start_key, per_user }
     }
 }
 
@@ -202,20 +205,6 @@ impl RealFixture {
         self.sql.clear().await;
         publish(self.redis, self.sql, &activity_id(next_number()), total, per_user).await
     }
-
-    /// Publishes a second activity with the same spec and stores, and switches to it. Returns the id of the first.
-    pub async fn publish_second_activity(&mut self) -> ActivityId {
-        let spec = activities::load(&self.sql, &self.activity).await.unwrap().unwrap().spec;
-        let id = ActivityId::parse(&format!("{}-b", self.activity)).unwrap();
-        let first = std::mem::replace(&mut self.activity, id);
-        assert!(matches!(self.operator().put(&self.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
-        assert!(matches!(
-            self.operator().set_state(&self.activity, ActivityState::Published).await.unwrap(),
-            OperationOutcome::Done(_)
-        ));
-        self.start_key = domain::gate::start_key(TICKET_SECRET, &self.activity, "nonce").unwrap();
-        first
-    }
 }
 
 /// The address of the Redis server that all tests share.
@@ -230,6 +219,16 @@ pub async fn open_connection(fixture: &Fixture<RealRedis, RealLedger>) -> RealLe
     RealLedger::postgres(&servers().postgres.url(), schema).await
 }
 
+/// Waits until another connection waits for a lock that `holder`, a connection to PostgreSQL, holds.
+pub async fn wait_until_blocking(holder: &RealLedger) {
+    let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
+    eventually("another connection to wait", async || match holder.run(waiting, Vec::new()).await.unwrap()[0][0] {
+        SqlValue::Int(1..) => Ok(()),
+        ref other => Err(format!("{other:?}")),
+    })
+    .await;
+}
+
 /// Lets a rebuild end in one call.
 pub const WHOLE_REBUILD: Budget = Budget { time: Duration::MAX, batch_size: 500 };
 
@@ -241,21 +240,76 @@ pub fn rebuild_of<'a, R, S>(redis: &'a R, sql: &'a S, activity: &'a ActivityId, 
     Rebuild { redis, sql, activity, ticket_secret: TICKET_SECRET, now: NOW, budget }
 }
 
+/// The operations of an operator on these stores, at [`NOW`].
+pub fn operator<'a, R, S>(redis: &'a R, sql: &'a S) -> OperatorContext<'a, R, S> {
+    let nonce = "nonce".to_owned();
+    let (rebuild_budget, may_change_money) = (WHOLE_REBUILD, true);
+    OperatorContext { redis, sql, ticket_secret: TICKET_SECRET, now: NOW, nonce, rebuild_budget, may_change_money }
+}
+
 /// The time that the workflows get unless a test sets another. Redis has its own clock.
 pub const NOW: Millis = Millis(1_000_000_000_000);
 
 impl<R: Redis, S: Sql> Fixture<R, S> {
+    /// Publishes a new activity.
+    async fn publish(&mut self, spec: ActivitySpec) {
+        let saved = self.operator().put(&self.activity, spec, None).await.unwrap();
+        assert!(matches!(saved, OperationOutcome::Done(_)), "{saved:?}");
+        let published = self.set_state(ActivityState::Published).await;
+        assert!(matches!(published, OperationOutcome::Done(_)), "{published:?}");
+        self.start_key = domain::gate::start_key(TICKET_SECRET, &self.activity, "nonce").unwrap();
+    }
+
+    /// Publishes a second activity with the same spec and stores, and switches to it. Returns the id of the first.
+    pub async fn publish_second_activity(&mut self) -> ActivityId {
+        let spec = self.stored().await.spec;
+        let id = ActivityId::parse(&format!("{}-b", self.activity)).unwrap();
+        let first = std::mem::replace(&mut self.activity, id);
+        self.publish(spec).await;
+        first
+    }
+
+    /// Loads the activity from the ledger.
+    pub async fn stored(&self) -> Activity {
+        activities::load(&self.sql, &self.activity).await.unwrap().expect("an activity")
+    }
+
+    /// Changes the activity's spec as an operator.
+    pub async fn change_spec(&self, change: impl FnOnce(&mut ActivitySpec)) -> OperationOutcome {
+        let mut spec = self.stored().await.spec;
+        change(&mut spec);
+        self.operator().put(&self.activity, spec, None).await.unwrap()
+    }
+
+    /// Changes the activity's state as an operator.
+    pub async fn set_state(&self, state: ActivityState) -> OperationOutcome {
+        self.operator().set_state(&self.activity, state).await.unwrap()
+    }
+
+    /// Adds units to the total as an operator.
+    pub async fn restock(&self, by: i64) -> OperationOutcome {
+        self.operator().restock(&self.activity, &self.sku, by, None).await.unwrap()
+    }
+
+    /// Runs a command of Redis, given as its words.
+    pub async fn run_redis(&self, words: &[&str]) -> Vec<RedisValue> {
+        let (name, args) = words.split_first().expect("a command");
+        self.redis.command(name, args.iter().map(|word| RedisArg::from(*word)).collect()).await.unwrap()
+    }
+
+    /// Returns the activity's key of this name.
+    pub fn key(&self, name: &str) -> String {
+        Keys::of(&self.activity).named(name)
+    }
+
+    /// Sets the units that Redis has on sale, as if it were wrong.
+    pub async fn set_stock(&self, units: i64) {
+        self.run_redis(&["SET", &Keys::of(&self.activity).stock(&self.sku), &units.to_string()]).await;
+    }
+
     /// The operations of an operator on these stores, at [`NOW`].
     pub fn operator(&self) -> OperatorContext<'_, R, S> {
-        OperatorContext {
-            redis: &self.redis,
-            sql: &self.sql,
-            ticket_secret: TICKET_SECRET,
-            now: NOW,
-            nonce: "nonce".to_owned(),
-            rebuild_budget: WHOLE_REBUILD,
-            may_change_money: true,
-        }
+        operator(&self.redis, &self.sql)
     }
 
     /// Runs one call of a rebuild.
@@ -271,6 +325,14 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     /// Reserves `quantity` units with ticket `n`.
     pub async fn reserve(&self, n: u64, user: &str, quantity: i64) -> Result<ReserveReply, StoreError> {
         reserve(&self.redis, &self.reservation(n, user, quantity), true).await
+    }
+
+    /// Reserves `quantity` units with ticket `n`. Returns the code of a refusal, and `None` if the order is queued.
+    pub async fn refusal(&self, n: u64, user: &str, quantity: i64) -> Option<Code> {
+        match self.reserve(n, user, quantity).await.unwrap().outcome {
+            ReserveOutcome::Queued(_) => None,
+            ReserveOutcome::Refused(code, _) => Some(code),
+        }
     }
 
     /// The reservation of `quantity` units with ticket `n`.
@@ -289,142 +351,14 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Reserves with ticket `n` and writes the order to the ledger.
     pub async fn pending_order(&self, n: u64, user: &str, quantity: i64) -> OrderNo {
-        let reply = self.reserve(n, user, quantity).await.unwrap();
-        assert!(matches!(reply.outcome, ReserveOutcome::Queued(_)), "{reply:?}");
+        assert_eq!(self.refusal(n, user, quantity).await, None);
         self.write_batch().await.unwrap();
         self.order_no(n)
-    }
-
-    /// Creates a paid order of one unit.
-    pub async fn paid_order(&self, n: u64, user: &str) -> OrderNo {
-        let order_no = self.pending_order(n, user, 1).await;
-        self.payment_succeeded(&order_no, "e").await.unwrap();
-        order_no
-    }
-
-    /// Creates a paid order of one unit whose buyer requested a refund.
-    pub async fn refunding_order(&self, n: u64, user: &str) -> OrderNo {
-        let order_no = self.paid_order(n, user).await;
-        assert!(matches!(self.request_refund(&order_no).await.unwrap(), CommandOutcome::Done(_)));
-        order_no
     }
 
     /// Cancels an order as its buyer.
     pub async fn cancel(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
         commands::cancel(&self.redis, &self.sql, order_no, NOW).await
-    }
-
-    /// Requests a refund as the order's buyer.
-    pub async fn request_refund(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
-        commands::request_refund(&self.redis, &self.sql, order_no, NOW).await
-    }
-
-    /// Sends due refunds as the sweeper does, `ms` milliseconds after [`NOW`].
-    pub async fn send_refunds<P: Provider>(&self, provider: &P, ms: i64) -> Result<refunds::SendReport, StoreError> {
-        refunds::send_due(&self.redis, &self.sql, provider, NOW.plus(ms), 10).await
-    }
-
-    /// Runs one batch of the order writer.
-    pub async fn write_batch(&self) -> Result<message_batch::WriteReport, StoreError> {
-        order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await
-    }
-
-    /// Writes one batch of messages that were read and not acknowledged.
-    pub async fn write_reclaimed(&self) -> Result<message_batch::WriteReport, StoreError> {
-        order_writer::write_reclaimed(&self.redis, &self.sql, &self.activity, NOW, 0).await
-    }
-
-    /// Applies the callback that the order's full amount was paid. The callback's id is `<event>-<order number>`.
-    pub async fn payment_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackEffect, StoreError> {
-        let amount = match order_rows::load(&self.sql, order_no).await? {
-            Some(row) => row.order.money.amount,
-            None => 0,
-        };
-        self.apply_callback("payment.succeeded", order_no, event, amount).await
-    }
-
-    /// Applies the callback that the order's full amount was refunded.
-    pub async fn refund_succeeded(&self, order_no: &OrderNo, event: &str) -> Result<CallbackEffect, StoreError> {
-        let amount = order_rows::load(&self.sql, order_no).await?.map_or(0, |row| row.order.money.amount);
-        self.apply_callback("refund.succeeded", order_no, event, amount).await
-    }
-
-    /// Applies the callback that a session ended unpaid.
-    pub async fn session_ended(
-        &self,
-        order_no: &OrderNo,
-        session: &str,
-        event: &str,
-    ) -> Result<CallbackEffect, StoreError> {
-        let callback = ProviderCallback {
-            id: format!("{event}-{order_no}"),
-            kind: "session.ended".to_owned(),
-            order_no: order_no.to_string(),
-            session_id: session.to_owned(),
-            ..ProviderCallback::default()
-        };
-        callbacks::apply(&self.redis, &self.sql, &callback, NOW).await
-    }
-
-    /// Returns the checkout URL that polling shows, from Redis.
-    pub async fn redis_checkout_url(&self, order_no: &OrderNo) -> Option<String> {
-        orders::status::load_order(&self.redis, order_no).await.unwrap().order.and_then(|order| order.checkout_url)
-    }
-
-    /// Applies a callback of type `kind` about payment `pay-<order number>`. `amount` is in cents.
-    pub async fn apply_callback(
-        &self,
-        kind: &str,
-        order_no: &OrderNo,
-        event: &str,
-        amount: i64,
-    ) -> Result<CallbackEffect, StoreError> {
-        let callback = ProviderCallback {
-            id: format!("{event}-{order_no}"),
-            kind: kind.to_owned(),
-            order_no: order_no.to_string(),
-            payment_id: format!("pay-{order_no}"),
-            money: Money::new(amount, "EUR"),
-            ..ProviderCallback::default()
-        };
-        callbacks::apply(&self.redis, &self.sql, &callback, NOW).await
-    }
-
-    /// Records the callback that one unit's price was paid, without applying it: as if an operator had a parked callback
-    /// applied again, and the app died.
-    pub async fn record_payment(&self, order_no: &OrderNo, received_at: Millis) {
-        let callback = ProviderCallback {
-            id: format!("recorded-{order_no}"),
-            kind: "payment.succeeded".to_owned(),
-            order_no: "held".to_owned(),
-            payment_id: "pay".to_owned(),
-            money: Money::new(100, "EUR"),
-            ..ProviderCallback::default()
-        };
-        callback_rows::record(&self.sql, &callback, RecordIf::Always, received_at).await.unwrap();
-        let statement = "UPDATE callbacks SET order_no = ?2, outcome = '' WHERE id = ?1";
-        self.sql.run(statement, vec![callback.id.into(), order_no.to_string().into()]).await.unwrap();
-    }
-
-    /// Expires one batch of due orders, one hour after [`NOW`]. Returns how many.
-    pub async fn expire_orders(&self) -> Result<usize, StoreError> {
-        passes::expire(&self.redis, &self.sql, &self.activity, NOW.plus(3_600_000), None).await
-    }
-
-    /// Writes, syncs and applies what a crash left behind, two hours after [`NOW`], until nothing is left.
-    pub async fn recover(&self) {
-        let later = NOW.plus(7_200_000);
-        for _ in 0..20 {
-            let reclaimed = self.write_reclaimed().await.unwrap();
-            let new = order_writer::write_new(&self.redis, &self.sql, &self.activity, NOW).await.unwrap();
-            let (examined, _) = passes::sync(&self.redis, &self.sql, &self.activity, later).await.unwrap();
-            let pending = callbacks::apply_pending(&self.redis, &self.sql, later, 100, &BTreeSet::new()).await.unwrap();
-            assert_eq!(pending.failures, [], "a store failed on the recovery");
-            if reclaimed.messages + new.messages + examined + pending.visited == 0 {
-                return;
-            }
-        }
-        panic!("the sweeper still found work after 20 runs");
     }
 
     /// Returns an order's status in the ledger.
@@ -437,6 +371,12 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         orders::status::load_order(&self.redis, order_no).await.unwrap().order.map(|order| order.status)
     }
 
+    /// Asserts that an order has this status in the ledger and in Redis.
+    pub async fn assert_status(&self, order_no: &OrderNo, status: OrderStatus, context: &str) {
+        let found = (self.ledger_status(order_no).await, self.redis_status(order_no).await);
+        assert_eq!(found, (Some(status), Some(status)), "{context}");
+    }
+
     /// Returns left, held and sold units in Redis. Asserts that the audit passes, and that the stores agree if no order
     /// is queued.
     pub async fn units(&self) -> (i64, i64, i64) {
@@ -447,10 +387,5 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             assert_eq!(sku.drift, 0, "{audit:#?}");
         }
         (sku.redis.left.unwrap(), sku.redis.held, sku.redis.sold)
-    }
-
-    /// Claims all due refunds, 10,000 s after [`NOW`], and returns how many there were.
-    pub async fn claim_open_refunds(&self) -> usize {
-        payments::ledger::refunds::claim_due(&self.sql, NOW.plus(10_000_000), 1_000).await.unwrap().len()
     }
 }

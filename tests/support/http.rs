@@ -1,8 +1,18 @@
 //! HTTP client and response assertions. Every response is checked against the common contract, and against the OpenAPI
 //! document unless a proxy may have made it.
 
+use std::{
+    fmt::Display,
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
+
 use reqwest::{Client, ClientBuilder, Method, header::HeaderMap};
 use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpSocket,
+};
 
 use super::OpenApi;
 
@@ -34,8 +44,13 @@ impl HttpClient {
         Self::with_client(client, base_url)
     }
 
-    /// As [`HttpClient::of_proxy`], with a client that has other settings, such as another local address.
-    pub fn with_client(client: Client, base_url: &str) -> Self {
+    /// As [`HttpClient::of_proxy`], with the local address 127.0.0.2; only Linux routes all of 127.0.0.0/8.
+    pub fn from_other_address(base_url: &str) -> Self {
+        let other_address = IpAddr::from([127, 0, 0, 2]);
+        Self::with_client(client_builder().local_address(other_address).build().expect("a client"), base_url)
+    }
+
+    fn with_client(client: Client, base_url: &str) -> Self {
         Self { client, base_url: base_url.to_owned(), tolerates_shutdown: false, checks_document: false }
     }
 
@@ -144,6 +159,12 @@ impl Response {
         if self.header("content-type") == "application/problem+json" { self.text("code") } else { String::new() }
     }
 
+    /// Names the case of a test in failure messages.
+    #[must_use]
+    pub fn of(self, case: impl Display) -> Self {
+        Self { request: format!("{} ({case})", self.request), ..self }
+    }
+
     /// Asserts the status code.
     #[track_caller]
     pub fn is(self, status: u16) -> Self {
@@ -196,4 +217,29 @@ impl Response {
             assert!(!self.body.contains(secret), "server internals: {self:?}");
         }
     }
+}
+
+/// Sends the pieces of a request as they are, 50 ms apart, from an address of this machine. Returns what the server at `port`
+/// answers until it closes the connection.
+pub async fn exchange(from: Ipv4Addr, port: u16, pieces: &[&[u8]]) -> String {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((from, 0).into()).expect("an address");
+    let mut stream = socket.connect((Ipv4Addr::LOCALHOST, port).into()).await.expect("the server");
+    stream.set_nodelay(true).expect("no delay");
+    for (index, piece) in pieces.iter().enumerate() {
+        if index > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        stream.write_all(piece).await.expect("sent");
+    }
+    let mut response = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut response));
+    read.await.expect("an end of the answer").expect("an answer");
+    String::from_utf8_lossy(&response).into_owned()
+}
+
+/// Sends the head of a request, without its end, as [`exchange`] does. Returns the status.
+pub async fn status_of(from: Ipv4Addr, port: u16, head: &[u8]) -> String {
+    let response = exchange(from, port, &[&[head, b"connection: close\r\n\r\n"].concat()]).await;
+    response.split(' ').nth(1).unwrap_or_default().to_owned()
 }

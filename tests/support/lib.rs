@@ -17,15 +17,17 @@ mod ledger;
 mod openapi;
 pub mod payments;
 mod poll;
+mod shop;
 pub mod stores;
 mod tickets;
 
 pub use self::{
     activity::{Buyer, TestActivity},
     app::TestApp,
-    http::{HttpClient, Response, client_builder},
+    http::{HttpClient, Response, client_builder, exchange, status_of},
     identity::Claims,
     issuer::Issuer,
     openapi::OpenApi,
-    poll::eventually,
+    poll::{eventually, eventually_is},
+    shop::Shop,
 };

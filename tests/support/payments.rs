@@ -36,11 +36,11 @@ impl TestApp {
         self.http.post(&format!("/sandbox/pay/{session}"), "", &json!({ "outcome": outcome })).await
     }
 
-    /// Opens a payment session for an order and pays it.
-    pub async fn pay(&self, order_no: &str, jwt: &str) {
+    /// Opens a payment session for an order, pays it, and returns the paid order.
+    pub async fn pay(&self, order_no: &str, jwt: &str) -> Value {
         let session = self.open_session(order_no, jwt).await;
-        let response = self.submit_payment(&session, "paid").await;
-        assert!(response.status < 300, "{response:?}");
+        self.submit_payment(&session, "paid").await.is(200);
+        self.wait_for_status(order_no, jwt, "paid").await
     }
 
     /// Opens a payment session for an order of one unit and pays it without the sandbox's page, which production lacks.

@@ -5,8 +5,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::Response;
+
 /// Time after which polling fails.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Sends a request every 50 ms until its response has `status`, and returns the response.
+pub async fn eventually_is(what: &str, status: u16, mut send: impl AsyncFnMut() -> Response) -> Response {
+    eventually(what, async || {
+        let response = send().await;
+        if response.status == status { Ok(response) } else { Err(format!("{response:?}")) }
+    })
+    .await
+}
 
 /// Runs `attempt` every 50 ms until it returns `Ok`. After a minute, runs it once more and panics with its `Err`.
 pub async fn eventually<T, S: Display>(what: &str, mut attempt: impl AsyncFnMut() -> Result<T, S>) -> T {

@@ -1,6 +1,6 @@
 //! Redis, SQLite and PostgreSQL through native drivers, with replies and errors as Spin reports them.
 
-use std::{cell::Cell, sync::Mutex};
+use std::{cell::Cell, sync::Mutex, time::Duration};
 
 use redis::{Value as DriverValue, aio::MultiplexedConnection};
 use stores::{
@@ -29,6 +29,45 @@ impl Redis for CountingRedis<'_> {
         self.1.set(self.1.get() + 1);
         self.0.command(name, args).await
     }
+}
+
+/// A ledger that runs `before` before each statement, which fails as that does.
+pub struct Hooked<'a, S, F> {
+    /// The ledger.
+    pub sql: &'a S,
+    /// Gets the statement and its parameters.
+    pub before: F,
+}
+
+impl<S: Sql, F: AsyncFn(&str, &[SqlValue]) -> Result<(), StoreError>> Sql for Hooked<'_, S, F> {
+    fn dialect(&self) -> Dialect {
+        self.sql.dialect()
+    }
+
+    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        (self.before)(statement, &params).await?;
+        self.sql.run(statement, params).await
+    }
+}
+
+/// A ledger that is unavailable for the statements of which `fails` is true.
+pub fn failing<'a, S: Sql>(sql: &'a S, fails: impl Fn(&str, &[SqlValue]) -> bool + 'a) -> impl Sql + 'a {
+    let before = async move |statement: &str, params: &[SqlValue]| match fails(statement, params) {
+        true => Err(StoreError::LedgerUnavailable("no answer".to_owned())),
+        false => Ok(()),
+    };
+    Hooked { sql, before }
+}
+
+/// A ledger on which statements that contain `slow` take half a second.
+pub fn slowed<'a, S: Sql>(sql: &'a S, slow: &'a str) -> impl Sql + 'a {
+    let before = async move |statement: &str, _: &[SqlValue]| {
+        if statement.contains(slow) {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        Ok(())
+    };
+    Hooked { sql, before }
 }
 
 /// Name of the script that an `EVALSHA` or `EVAL` refers to.

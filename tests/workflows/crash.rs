@@ -7,7 +7,6 @@ use domain::{activity::ActivityState, order::OrderStatus};
 use operations::{commands::activities::OperationOutcome, ledger::backlog, upkeep::rebuild::RebuildOutcome};
 use orders::{dead_letters, order_writer};
 use sale::admission::Endpoint;
-use stores::Redis;
 
 use crate::{
     crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
@@ -27,16 +26,7 @@ async fn a_crashed_writer_loses_and_duplicates_no_order() {
         async |fixture, point| {
             assert_eq!(fixture.units().await, (2, 3, 0), "{point}");
             for n in 0..3 {
-                assert_eq!(
-                    fixture.ledger_status(&fixture.order_no(n)).await,
-                    Some(OrderStatus::PendingPayment),
-                    "{point}"
-                );
-                assert_eq!(
-                    fixture.redis_status(&fixture.order_no(n)).await,
-                    Some(OrderStatus::PendingPayment),
-                    "{point}"
-                );
+                fixture.assert_status(&fixture.order_no(n), OrderStatus::PendingPayment, point).await;
             }
         },
     )
@@ -127,7 +117,7 @@ async fn a_crashed_late_payment_takes_one_unit_or_is_refunded() {
 #[tokio::test]
 async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
     use operations::commands::activities::OperatorContext;
-    use sale::{ledger::activities, read_gate::read_gate};
+    use sale::read_gate::read_gate;
     crash_at_every_call(
         1,
         async |_| {},
@@ -141,7 +131,7 @@ async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
             let key = domain::gate::start_key(crate::fixture::TICKET_SECRET, &fixture.activity, "second");
             let snapshot = read_gate(&fixture.redis, &fixture.activity).await.unwrap().unwrap();
             assert_eq!(Some(snapshot.gate.start_key), key, "{point}");
-            let stored = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+            let stored = fixture.stored().await;
             assert_eq!((stored.nonce.as_str(), stored.version), ("second", snapshot.version), "{point}");
         },
     )
@@ -208,12 +198,11 @@ async fn a_crashed_replay_makes_one_order() {
     crash_at_every_call(
         1,
         async |fixture| {
-            let stock = stores::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
-            fixture.redis.command("SET", vec![stock.into(), "2".into()]).await.unwrap();
+            fixture.set_stock(2).await;
             fixture.reserve(1, "ada", 1).await.unwrap();
             fixture.reserve(2, "bob", 1).await.unwrap();
             assert_eq!(fixture.write_batch().await.unwrap().failed, 1);
-            fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
+            fixture.restock(1).await;
         },
         async |fixture| dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2)).await.map(|_| ()),
         async |fixture, point| {
@@ -236,7 +225,7 @@ async fn a_crashed_rebuild_can_be_repeated_and_counts_every_unit_once() {
             fixture.payment_succeeded(&paid, "e").await.unwrap();
             fixture.pending_order(2, "bob", 1).await;
             fixture.reserve(3, "cyd", 1).await.unwrap();
-            fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
+            fixture.set_state(ActivityState::Paused).await;
         },
         async |fixture| fixture.rebuild(WHOLE_REBUILD).await.map(|_| ()),
         async |fixture| {
@@ -264,21 +253,14 @@ async fn a_crashed_publish_can_be_repeated() {
             fixture.pending_order(1, "ada", 2).await;
             let keys = stores::keys::Keys::of(&fixture.activity);
             for key in ["gate", "stock:phone", "stats", "holders:phone", "orders"] {
-                fixture.redis.command("DEL", vec![keys.named(key).into()]).await.unwrap();
+                fixture.run_redis(&["DEL", &keys.named(key)]).await;
             }
         },
         async |fixture| fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.map(|_| ()),
         async |fixture| {
-            let again = fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
+            let again = fixture.set_state(ActivityState::Published).await;
             assert!(matches!(again, OperationOutcome::Done(_)), "{again:?}");
-            if fixture.redis_status(&fixture.order_no(1)).await.is_none()
-                || operations::commands::audit::audit(&fixture.redis, &fixture.sql, &fixture.activity, 2)
-                    .await
-                    .unwrap()
-                    .is_none()
-            {
-                panic!("published, and not there");
-            }
+            assert!(fixture.redis_status(&fixture.order_no(1)).await.is_some(), "published, and not there");
         },
         async |fixture, point| assert_eq!(fixture.units().await, (3, 2, 0), "{point}"),
     )

@@ -102,19 +102,13 @@ pub async fn crash_at_every_call_and_recover(
                 }
                 prepare(&fixture).await;
                 let crash_point = CrashPoint { calls: Rc::new(Cell::new(call)), takes_effect };
-                let Fixture { redis, sql, activity, sku, start_key, per_user } = fixture;
-                let crashing = Fixture {
-                    redis: Crashing { store: redis, crash_point: crash_point.clone() },
-                    sql: Crashing { store: sql, crash_point: crash_point.clone() },
-                    activity,
-                    sku,
-                    start_key,
-                    per_user,
-                };
+                let crashing = fixture.map_stores(|redis, sql| {
+                    let [first, second] = [crash_point.clone(), crash_point.clone()];
+                    (Crashing { store: redis, crash_point: first }, Crashing { store: sql, crash_point: second })
+                });
                 let _ = step(&crashing).await;
                 let uninterrupted = crash_point.calls.get() > 0;
-                let Fixture { redis, sql, activity, sku, start_key, per_user } = crashing;
-                fixture = Fixture { redis: redis.store, sql: sql.store, activity, sku, start_key, per_user };
+                fixture = crashing.map_stores(|redis, sql| (redis.store, sql.store));
                 recover(&fixture).await;
                 fixture.units().await;
                 let point = format!("{ledger}, dead {} call {call}", if takes_effect { "after" } else { "before" });

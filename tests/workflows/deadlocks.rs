@@ -31,7 +31,7 @@ const BATCH: u64 = 20;
 /// A published activity with all [`SKUS`].
 async fn new_activity() -> RealFixture {
     let fixture = new_fixture("postgres", TOTAL, 2).await;
-    let read = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+    let read = fixture.stored().await;
     let (mut changed, first) = (read.clone(), read.spec.skus[0].clone());
     let named = |sku| domain::activity::Sku { sku: SkuId::parse(sku).unwrap(), ..first.clone() };
     changed.spec.skus = SKUS.map(named).into();
@@ -132,7 +132,7 @@ async fn payments_a_sweeper_and_an_operator_never_deadlock_with_a_writer() {
     while !order_changes::expire(&sweeper, &fixture.activity, Millis(i64::MAX / 2), 100, None).await.unwrap().is_empty()
     {
     }
-    let paid = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().live_units;
+    let paid = fixture.stored().await.live_units;
     assert!(paid.iter().all(|sku| sku.pending == 0), "every unpaid unit came back");
     assert_eq!(live_units(&fixture).await, paid.iter().map(|sku| sku.sold).sum::<i64>());
 }

@@ -3,7 +3,6 @@
 use domain::{activity::ActivityState, time::Millis};
 use operations::upkeep::{gates, passes, report::Report};
 use orders::order_writer::{self, DrainBudget};
-use sale::ledger::activities;
 use stores::{
     Redis, Sql,
     keys::{ACTIVITIES, Keys},
@@ -12,7 +11,7 @@ use stores::{
 
 use crate::{
     fixture::{Fixture, LEDGERS, NOW, RealFixture, new_fixture},
-    operations::{epochs::delete_redis_keys, load_shedding::isolated},
+    operations::load_shedding::isolated,
 };
 
 /// One millisecond after every test activity ends.
@@ -20,19 +19,18 @@ const AFTER_END: Millis = Millis(4_000_000_000_001);
 
 async fn remaining_keys(fixture: &RealFixture) -> Vec<RedisValue> {
     let pattern = format!("{}*", Keys::of(&fixture.activity).prefix());
-    fixture.redis.command("KEYS", vec![pattern.into()]).await.unwrap()
+    fixture.run_redis(&["KEYS", &pattern]).await
 }
 
 async fn is_listed<R: Redis, S: Sql>(fixture: &Fixture<R, S>) -> bool {
-    let args = vec![ACTIVITIES.into(), fixture.activity.as_str().into()];
-    fixture.redis.command("SISMEMBER", args).await.unwrap() == [RedisValue::Int(1)]
+    fixture.run_redis(&["SISMEMBER", ACTIVITIES, fixture.activity.as_str()]).await == [RedisValue::Int(1)]
 }
 
 #[tokio::test]
 async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        delete_redis_keys(&fixture).await;
+        fixture.delete_redis_keys().await;
         let mut report = Report::default();
         passes::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, &mut report).await.unwrap();
         order_writer::drain(&fixture.redis, &fixture.sql, &fixture.activity, NOW, DrainBudget::DOORBELL, async || ())
@@ -46,8 +44,7 @@ async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
 async fn orders_of_a_stream_that_lost_its_group_are_written() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let stream = Keys::of(&fixture.activity).named("orders");
-        fixture.redis.command("DEL", vec![stream.into()]).await.unwrap();
+        fixture.run_redis(&["DEL", &fixture.key("orders")]).await;
         assert_eq!(fixture.write_batch().await.unwrap().messages, 0, "{ledger}");
         fixture.reserve(1, "ada", 1).await.unwrap();
         fixture.recover().await;
@@ -65,8 +62,8 @@ async fn an_activity_is_unlisted_only_after_it_ended_and_its_keys_expired() {
         };
         assert_eq!((unlist_ended(AFTER_END).await, is_listed(&fixture).await), (0, true), "{ledger}: it has a gate");
         fixture.reserve(1, "ada", 1).await.unwrap();
-        let gate = Keys::of(&fixture.activity).named("gate");
-        fixture.redis.command("DEL", vec![gate.into()]).await.unwrap();
+        let gate = fixture.key("gate");
+        fixture.run_redis(&["DEL", &gate]).await;
         assert_eq!(
             (unlist_ended(AFTER_END).await, is_listed(&fixture).await),
             (0, true),
@@ -76,9 +73,9 @@ async fn an_activity_is_unlisted_only_after_it_ended_and_its_keys_expired() {
         assert_eq!((unlist_ended(NOW).await, is_listed(&fixture).await), (0, true), "{ledger}: it is not over");
         assert_eq!((unlist_ended(AFTER_END).await, is_listed(&fixture).await), (1, false), "{ledger}");
         // Publishing the activity again lists it again.
-        let activity = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+        let activity = fixture.stored().await;
         assert_eq!(activity.state, ActivityState::Published);
-        fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
+        fixture.set_state(ActivityState::Published).await;
         assert!(is_listed(&fixture).await, "{ledger}");
     }
 }

@@ -147,7 +147,7 @@ async fn perform(fixture: &RealFixture, step: &Step) {
             }
         }
         Step::Restock { by } => {
-            fixture.operator().restock(&fixture.activity, &fixture.sku, *by, None).await.unwrap();
+            fixture.restock(*by).await;
         }
         Step::Recover => fixture.recover().await,
     }

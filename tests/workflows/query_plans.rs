@@ -3,10 +3,7 @@
 //! The ledger has many orders of other activities. The workflows run on a ledger that records their statements, and
 //! each statement's query plan is checked. On PostgreSQL its own count of sequential scans covers the triggers, too.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{activity::ActivityState, ids::UserId, settings::Retention, time::Millis};
 use operations::{
@@ -22,7 +19,6 @@ use operations::{
 };
 use orders::{
     dead_letters,
-    event_delivery::WebhookTarget,
     ledger::{events, order_rows},
 };
 use payments::{
@@ -36,10 +32,10 @@ use stores::{
 };
 
 use crate::{
-    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
-    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, WHOLE_REBUILD, new_fixture},
+    fakes::FakeKeyValue,
+    fixture::{Fixture, LEDGERS, NOW, Services, WHOLE_REBUILD, new_fixture, sweeper},
     operations::{epochs::RealFixture, statistics::Recording},
-    orders::events::WEBHOOK_SECRET,
+    orders::events::TARGET,
     stores::{RealLedger, RealRedis},
 };
 
@@ -113,21 +109,22 @@ type RecordingFixture<'a> = Fixture<RealRedis, Recording<&'a RealLedger>>;
 
 /// Runs what buyers, providers, operators and sweepers do with orders.
 async fn run_workflows(fixture: &RecordingFixture<'_>) {
-    let (provider, endpoint, sql) = (FakeProvider::default(), FakeEndpoint::default(), &fixture.sql);
+    let (services, sql) = (Services::accepting(), &fixture.sql);
+    let provider = &services.provider;
     events::set_enabled(sql, true).await.unwrap();
     let ada = UserId::parse("ada").unwrap();
 
     let order_no = fixture.pending_order(1, "ada", 1).await;
-    fixture.checkout(&provider, &order_no, "sealed").await.unwrap();
+    fixture.checkout(provider, &order_no, "sealed").await.unwrap();
     fixture.payment_succeeded(&order_no, "e").await.unwrap();
     fixture.payment_succeeded_with_id(&order_no, "twice").await.unwrap();
     fixture.request_refund(&order_no).await.unwrap();
-    fixture.send_refunds(&provider, 0).await.unwrap();
+    fixture.send_refunds(provider, 0).await.unwrap();
     fixture.refund_succeeded(&order_no, "r").await.unwrap();
     let cancelled = fixture.pending_order(2, "ada", 1).await;
     fixture.cancel(&cancelled).await.unwrap();
     fixture.payment_succeeded(&cancelled, "late").await.unwrap();
-    fixture.checked_out_order(&provider, 3, "bob").await;
+    fixture.checked_out_order(provider, 3, "bob").await;
     let newest = order_rows::list_for_user(sql, &ada, None, 1).await.unwrap();
     let before = Some((newest[0].created_at, &newest[0].order_no));
     assert_eq!(order_rows::list_for_user(sql, &ada, before, 1).await.unwrap().len(), 1);
@@ -136,18 +133,10 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
 
     // A sweep.
     let sweeper = Sweeper {
-        redis: &fixture.redis,
-        key_value: &FakeKeyValue::default(),
-        sql,
-        provider: Some(&provider),
-        http: &endpoint,
-        events: Some(WebhookTarget { url: "https://shop.example", secrets: WEBHOOK_SECRET }),
-        ticket_secret: TICKET_SECRET,
+        events: Some(TARGET),
         retention: Retention { address_days: Some(0), activity_days: Some(30) },
-        owner: "a sweeper",
-        clock: &|| LATER,
-        stopwatch: &|| Duration::ZERO,
         log: &|notice| panic!("{notice:?}"),
+        ..sweeper((&fixture.redis, sql), &services, &|| LATER)
     };
     let SweepOutcome::Swept(report, error) = sweeper.run(LATER).await.unwrap() else { panic!("busy") };
     assert_eq!((error, report.expired), (None, 1));
@@ -159,7 +148,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     backlog::load(sql).await.unwrap();
     activities::list(sql, NOW).await.unwrap();
     assert_eq!(activities::list_published(sql, NOW).await.unwrap().activities.len(), 11);
-    fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
+    fixture.restock(1).await;
     fixture.apply_callback("payment.succeeded", &cancelled, "wrong", 1).await.unwrap();
     parked::refund(&fixture.redis, sql, &format!("wrong-{cancelled}"), NOW).await.unwrap();
     callback_rows::list_parked(sql, "", 200).await.unwrap();
@@ -181,7 +170,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     dead_letters::record(sql, &[letter], NOW).await.unwrap();
     assert_eq!(dead_letters::list(sql, "", 2).await.unwrap().len(), 1);
     assert_eq!(dead_letters::list(sql, &order_no.to_string(), 2).await.unwrap().len(), 0);
-    fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
+    fixture.set_state(ActivityState::Paused).await;
     let rebuilt = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
     assert_eq!(rebuilt, RebuildOutcome::Done { orders: 3, epoch: 2 }, "of this activity only");
 
@@ -276,21 +265,13 @@ async fn no_statement_reads_all_orders() {
             }
         };
         let scans_before = scans().await;
-        let Fixture { redis, sql, activity, sku, start_key, per_user } = &real;
-        let fixture = Fixture {
-            redis: redis.clone(),
-            sql: Recording::new(sql),
-            activity: activity.clone(),
-            sku: sku.clone(),
-            start_key: start_key.clone(),
-            per_user: *per_user,
-        };
+        let fixture = real.with_stores(real.redis.clone(), Recording::new(&real.sql));
         run_workflows(&fixture).await;
         let statements: BTreeMap<_, _> = fixture.sql.statements.take().into_iter().collect();
         assert!(statements.len() > 50, "{}", statements.len());
         let mut found = Vec::new();
         for (statement, params) in statements {
-            if let Some(step) = full_scan(sql, &statement, params).await {
+            if let Some(step) = full_scan(&real.sql, &statement, params).await {
                 found.push(format!("{step} in {statement}"));
             }
         }
@@ -371,7 +352,7 @@ async fn lists_of_activities_read_as_many_as_they_show() {
         let sql = Recording::new(&fixture.sql);
         fixture.sql.run(&copy, Vec::new()).await.unwrap();
         fixture.sql.run("ANALYZE activities", Vec::new()).await.unwrap();
-        let ends_at = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec.ends_at;
+        let ends_at = fixture.stored().await.spec.ends_at;
         // So many have ended that the last 50 of them are listed, and those that end next.
         let now = ends_at.plus(1_000);
         let listed = activities::list(&sql, now).await.unwrap().activities;

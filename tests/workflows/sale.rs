@@ -1,6 +1,7 @@
 //! Tests of the slice `sale`: admission, limits, reservations.
 
 pub mod admission;
+pub mod human_checks;
 pub mod limits;
 pub mod reserve;
 pub mod strikes;

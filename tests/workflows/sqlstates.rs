@@ -64,14 +64,7 @@ impl Sale {
     async fn new(only_orders: bool) -> Self {
         let fixture = new_fixture("postgres", 20, 20).await;
         let (observer, breaker) = (open_connection(&fixture).await, open_connection(&fixture).await);
-        let observer = RealFixture {
-            redis: fixture.redis.clone(),
-            sql: observer,
-            activity: fixture.activity.clone(),
-            sku: fixture.sku.clone(),
-            start_key: fixture.start_key.clone(),
-            per_user: fixture.per_user,
-        };
+        let observer = fixture.with_stores(fixture.redis.clone(), observer);
         let late = fixture.pending_order(1, "ada", 1).await;
         assert_eq!(fixture.expire_orders().await.unwrap(), 1);
         let refunding = fixture.paid_order(2, "ada").await;
@@ -195,7 +188,7 @@ impl Sale {
         let refunds = run(&observer.sql, "SELECT COUNT(*) FROM refunds").await;
         let letters = dead_letters::list(&observer.sql, "", 10).await.unwrap();
         let keys = Keys::of(&observer.activity);
-        let left = observer.redis.command("GET", vec![keys.stock(&observer.sku).into()]).await.unwrap();
+        let left = observer.run_redis(&["GET", &keys.stock(&observer.sku)]).await;
         let held = observer.redis.command("HGET", vec![keys.order(self.late.ulid()).into(), "live".into()]);
         let held_late = held.await.unwrap() == [RedisValue::Bytes(b"1".to_vec())];
         let [RedisValue::Bytes(left)] = &left[..] else { panic!("{left:?}") };

@@ -2,7 +2,7 @@
 //!
 //! Spin passes the rows of a statement one by one, and SQLite holds the lock until the last one is read.
 
-use std::{cell::RefCell, time::Duration};
+use std::cell::RefCell;
 
 use domain::{settings::Retention, time::Millis};
 use operations::upkeep::sweep::{SweepOutcome, Sweeper};
@@ -19,8 +19,7 @@ use stores::{
 };
 
 use crate::{
-    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fixture::{LEDGERS, NOW, Services, new_fixture, sweeper},
     operations::erasure::{LATER, end},
     stores::RealLedger,
 };
@@ -48,10 +47,10 @@ impl Sql for Watched<'_> {
 #[tokio::test]
 async fn a_statement_that_changes_many_rows_does_not_return_them() {
     for ledger in LEDGERS {
-        let (fixture, provider) = (new_fixture(ledger, 200, 200).await, FakeProvider::default());
+        let (fixture, services) = (new_fixture(ledger, 200, 200).await, Services::accepting());
         set_enabled(&fixture.sql, true).await.unwrap();
         for n in 0..ROWS {
-            let (order_no, _) = fixture.checked_out_order(&provider, n, "ada").await;
+            let (order_no, _) = fixture.checked_out_order(&services.provider, n, "ada").await;
             fixture.payment_succeeded(&order_no, &format!("e{n}")).await.unwrap();
             fixture.pending_order(ROWS + n, "bob", 1).await;
         }
@@ -68,19 +67,11 @@ async fn a_statement_that_changes_many_rows_does_not_return_them() {
         }
         let watched = Watched(&fixture.sql, RefCell::default());
         let sweep = async |now: Millis| {
+            let clock = || now;
             let sweeper = Sweeper {
-                redis: &fixture.redis,
-                key_value: &FakeKeyValue::default(),
-                sql: &watched,
-                provider: Some(&provider),
-                http: &FakeEndpoint::default(),
-                events: None,
-                ticket_secret: TICKET_SECRET,
                 retention: Retention { address_days: Some(0), activity_days: Some(0) },
-                owner: "a sweeper",
-                clock: &|| now,
-                stopwatch: &|| Duration::ZERO,
                 log: &|notice| panic!("{notice:?}"),
+                ..sweeper((&fixture.redis, &watched), &services, &clock)
             };
             match sweeper.run(now).await.unwrap() {
                 SweepOutcome::Swept(report, None) => *report,

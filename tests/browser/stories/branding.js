@@ -23,8 +23,8 @@ test("a page shows the shop's name, logo and colour before any script runs", asy
   await expect(page.locator(".brand-name")).toHaveText("Kamera & <b>Söhne</b>");
   await expect(page.locator(".brand img")).toHaveAttribute("src", "/demo/camera.svg");
   await expect(page.locator("link[rel=icon]")).toHaveAttribute("href", "/demo/camera.svg");
-  const style = await (await fetch(url("/sale"))).text();
-  expect(style).toMatch(/<style>:root\{--accent:#\w{6};/);
+  const html = await (await fetch(`${url()}/sale`)).text();
+  expect(html).toMatch(/<style>:root\{--accent:#\w{6};/);
 });
 
 for (const colorScheme of ["light", "dark"]) {

@@ -1,16 +1,16 @@
 // Stories of a buyer: from the list of sales to the paid, cancelled, expired or refunded order.
 
-import { call, callAdmin, eventually, publish, signIn, sweep, unique, untilOrder } from "../support/app.js";
-import { goToPayment, recordText, signInOnPage, untilText } from "../support/page.js";
+import { call, changeSale, eventually, publish, signIn, stock, sweep, unique, untilOrder } from "../support/app.js";
+import {
+  buyNow, enterName, goToPayment, openSale, payNow, recordText, signInOnPage, untilText,
+} from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
 
 /** Signs in and buys on a sale page that is already open. Ends on the order's page. */
 async function buyOnPage(page, user) {
   await signInOnPage(page, user);
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
 }
 
 const STORY = "a buyer signs in, waits for the start, buys, pays, and sees the order paid";
@@ -38,14 +38,10 @@ test(STORY, { tag: "@main" }, ({ newPage, words }) => retryIfLate(async () => {
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
   await untilText(page, "headline", words["order.pending_payment"]);
-  await goToPayment(page);
-  await page.getByTestId("sandbox-pay").click();
-  await page.waitForURL(/\/order\?/);
-  await untilText(page, "headline", words["order.paid"]);
+  await payNow(page, words["order.paid"]);
   await page.getByTestId("nav-orders").click();
   await untilText(page, "order-link", words["status.paid"]);
-  const { skus } = await callAdmin("GET", `/activities/${sale.id}/stats`);
-  expect([skus[0].left, skus[0].held, skus[0].sold]).toEqual([2, 0, 1]);
+  expect(await stock(sale.id)).toMatchObject({ left: 2, held: 0, sold: 1 });
 }));
 
 test("an order that is not paid in time expires, and its unit is released", ({ newPage }) => retryIfLate(async () => {
@@ -67,16 +63,12 @@ test("a buyer buys in a browser whose language Intl does not know", async ({ new
   const sale = await publish();
   const page = await newPage(`/sale?activity=${sale.id}`, { locale: "en-US@posix" });
   await buyOnPage(page, unique("pos"));
-  await untilText(page, "headline", "Reserved for you");
-  await goToPayment(page);
-  await page.getByTestId("sandbox-pay").click();
-  await untilText(page, "headline", "Paid");
+  await payNow(page);
 });
 
 test("a declined payment is said to have taken nothing, and a second payment pays", async ({ page }) => {
-  const sale = await publish();
-  await page.goto(`/sale?activity=${sale.id}`);
-  await buyOnPage(page, unique("ida"));
+  await openSale(page);
+  await buyNow(page);
   await untilText(page, "headline", "Reserved for you");
   await goToPayment(page);
   await page.getByTestId("sandbox-decline").click();
@@ -90,27 +82,21 @@ test("a declined payment is said to have taken nothing, and a second payment pay
 });
 
 test("a buyer cancels an order after confirming", async ({ page }) => {
-  const sale = await publish();
-  await page.goto(`/sale?activity=${sale.id}`);
-  await buyOnPage(page, unique("tom"));
+  const sale = await openSale(page);
+  await buyNow(page);
   await page.getByTestId("cancel").click();
   await page.getByTestId("dialog-no").click();
   await untilText(page, "headline", "Reserved for you");
   await page.getByTestId("cancel").click();
   await page.getByTestId("dialog-yes").click();
   await untilText(page, "headline", "Cancelled");
-  const { skus } = await callAdmin("GET", `/activities/${sale.id}/stats`);
-  expect([skus[0].left, skus[0].held]).toEqual([10, 0]);
+  expect(await stock(sale.id)).toMatchObject({ left: 10, held: 0 });
 });
 
 test("a buyer requests a refund of a paid order", async ({ page }) => {
-  const sale = await publish();
-  await page.goto(`/sale?activity=${sale.id}`);
-  await buyOnPage(page, unique("eva"));
-  await untilText(page, "headline", "Reserved for you");
-  await goToPayment(page);
-  await page.getByTestId("sandbox-pay").click();
-  await untilText(page, "headline", "Paid");
+  await openSale(page);
+  await buyNow(page);
+  await payNow(page);
   await page.getByTestId("refund").click();
   await page.getByTestId("dialog-yes").click();
   await untilText(page, "headline", /on its way back|Refunded/);
@@ -123,10 +109,7 @@ test("a paid order shows no refund where the sale takes no requests", async ({ p
   await page.goto(`/sale?activity=${sale.id}`);
   await expect(page.getByText("No refunds on request.")).toBeVisible();
   await buyOnPage(page, unique("eva"));
-  await untilText(page, "headline", "Reserved for you");
-  await goToPayment(page);
-  await page.getByTestId("sandbox-pay").click();
-  await untilText(page, "headline", "Paid");
+  await payNow(page);
   await expect(page.getByText("Instant camera").or(page.getByText("The item"))).toBeVisible();
   await expect(page.getByTestId("refund")).toBeHidden();
 });
@@ -136,13 +119,9 @@ test("a paid order says until when refunds are taken, and a request that comes t
   await page.goto(`/sale?activity=${sale.id}`);
   await expect(page.getByText("Refunds on request up to 1 d after the payment.")).toBeVisible();
   await buyOnPage(page, unique("eva"));
-  await untilText(page, "headline", "Reserved for you");
-  await goToPayment(page);
-  await page.getByTestId("sandbox-pay").click();
-  await untilText(page, "headline", "Paid");
+  await payNow(page);
   await expect(page.getByText("Refund on request until")).toBeVisible();
-  const spec = await callAdmin("GET", `/activities/${sale.id}`);
-  await callAdmin("PUT", `/activities/${sale.id}`, { ...spec, id: undefined, state: undefined, version: undefined, refund_window_seconds: 0 });
+  await changeSale(sale.id, { refund_window_seconds: 0 });
   await page.getByTestId("refund").click();
   await page.getByTestId("dialog-yes").click();
   await untilText(page, "notice", "The time for refunds of this sale is over. Please ask the shop.");
@@ -163,9 +142,8 @@ for (const [currency, text] of Object.entries(PRICES)) {
 }
 
 test("the buyer's orders show an order that is still queued, with the item's name", async ({ page }) => {
-  const { id } = await publish();
-  await page.goto(`/sale?activity=${id}`);
-  await buyOnPage(page, unique("que"));
+  await openSale(page);
+  await buyNow(page);
   const asQueued = (order) => ({ ...order, status: "queued" });
   await page.route(/\/api\/orders[?/]/, async (route) => {
     const response = await route.fetch();
@@ -187,8 +165,7 @@ test("only its owner can open an order", async ({ page, newPage }) => {
   const owner = await signIn(user);
   await untilOrder(order, "pending_payment", owner);
   const other = await newPage("/orders");
-  await other.getByTestId("sign-in-user").fill(unique("stranger"));
-  await other.getByTestId("sign-in-send").click();
+  await enterName(other, unique("stranger"));
   await untilText(other, "orders-state", "You have no orders yet");
   await other.goto(`/order?order_no=${order}`);
   await expect(other.getByRole("heading", { name: "not yours" })).toBeVisible();

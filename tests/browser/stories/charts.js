@@ -3,14 +3,13 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { ADDRESS, call, eventually, publish, reserve, send, signIn, untilOrder, untilPhase, url } from "../support/app.js";
-import { recordText, signInAsOperator } from "../support/page.js";
+import { ADDRESS, call, eventually, orderOf, publish, reserve, send, signIn, untilPhase, url } from "../support/app.js";
+import { openDesk, recordText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Opens the live statistics of an activity. */
 async function openLive(page, id) {
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`live-${id}`).click();
   await expect(page.getByTestId("stock-Left")).not.toHaveText("–");
 }
@@ -25,9 +24,7 @@ test("the charts have the figures of a reservation, its payment and a refusal", 
   const names = ["orders-Reserved", "orders-Written", "orders-Paid"];
   const rates = await Promise.all(names.map((name) => recordText(page.getByTestId(name))));
 
-  const buyer = await signIn();
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
+  const { buyer, order } = await orderOf(id);
   await expect(page.getByTestId("stock-Held")).toHaveText("1");
   const body = { address: ADDRESS };
   const { checkout_url: link } = await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body });
@@ -50,8 +47,7 @@ test("uPlot is loaded with the first chart, and draws it in a browser whose lang
   const page = await newPage(null, { locale: "en-US@posix" });
   const scripts = [];
   page.on("request", (request) => request.url().includes("/uplot.") && request.resourceType() === "script" && scripts.push(request.url()));
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   expect(scripts).toEqual([]);
   await page.getByTestId(`live-${id}`).click();
   await expect(page.getByTestId("stock-Left")).toHaveText("10");
@@ -63,8 +59,7 @@ test("uPlot is loaded with the first chart, and draws it in a browser whose lang
 test("figures are shown without the charts while uPlot does not load", async ({ page }) => {
   const { id } = await publish({ total: 10 });
   await page.route(/\/uplot\.[^/]*js$/, (route) => route.abort());
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`live-${id}`).click();
   await expect(page.getByTestId("charts")).toHaveText(/did not load/);
   await expect(page.getByTestId("left")).toHaveText("10");

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { call, publish, unique } from "../support/app.js";
-import { recordText, signInOnPage } from "../support/page.js";
+import { buyNow, openSale, recordText, signInOnPage } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("ALTCHA's widget solves the proof of work, and the ticket buys", { tag: "@phone" }, async ({ page, words }) => {
@@ -18,9 +18,7 @@ test("ALTCHA's widget solves the proof of work, and the ticket buys", { tag: "@p
   const { challenge, solution } = JSON.parse(Buffer.from(altcha, "base64"));
   expect(challenge.parameters.algorithm).toBe("PBKDF2/SHA-256");
   expect(solution.derivedKey.startsWith(challenge.parameters.keyPrefix)).toBe(true);
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
 });
 
 test("the unmodified widget accepts the challenge as the server sends it", async ({ page }) => {
@@ -70,9 +68,7 @@ function packageFile(file) {
 }
 
 test("a slider puzzle is solved, and a wrong position brings a new puzzle", async ({ page }) => {
-  const { id } = await publish({ human_check: "captcha" });
-  await page.goto(`/sale?activity=${id}`);
-  await signInOnPage(page, unique("sly"));
+  await openSale(page, { human_check: "captcha" });
   const field = page.locator("#puzzle-answer");
   await field.waitFor();
   // The piece was hardly moved: the page sends nothing and keeps the puzzle.
@@ -87,9 +83,7 @@ test("a slider puzzle is solved, and a wrong position brings a new puzzle", asyn
   const issued = page.waitForResponse(/\/ticket$/);
   await page.getByTestId("puzzle-send").click();
   expect((await issued).status()).toBe(201);
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
 });
 
 test("a wrong answer says so and brings another puzzle, however many there were", async ({ page }) => {
@@ -119,9 +113,7 @@ test("a wrong answer says so and brings another puzzle, however many there were"
 });
 
 test("a visitor switches to the sum puzzle with the keyboard alone", async ({ page }) => {
-  const { id } = await publish({ human_check: "captcha" });
-  await page.goto(`/sale?activity=${id}`);
-  await signInOnPage(page, unique("sum"));
+  await openSale(page, { human_check: "captcha" });
   await expect(page.getByTestId("puzzle")).toBeVisible();
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");

@@ -1,7 +1,7 @@
 // Clicks on the buy button: one order for each attempt, with retries (A3, A5, B3).
 
-import { call, callAdmin, eventually, publish, signIn, unique } from "../support/app.js";
-import { recordText, signInOnPage, untilText } from "../support/page.js";
+import { call, eventually, publish, signIn, stock, unique } from "../support/app.js";
+import { buyNow, countRequests, holdAnswers, openSale, recordText, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 // Runs in the page and measures there, so that a slow test does not count. To allow for a slow machine, it counts the
@@ -22,40 +22,23 @@ const recordHowLongDisabled = () => {
 const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
 
 test("a double click makes one request", async ({ page }) => {
-  const { id } = await publish({ perUser: 5 });
-  await page.goto(`/sale?activity=${id}`);
-  let requests = 0;
-  let release;
-  const released = new Promise((resolve) => (release = resolve));
-  await page.route(ORDERS, async (route) => {
-    requests += 1;
-    await released;
-    await route.continue();
-  });
-  await signInOnPage(page, unique("kim"));
+  const count = countRequests(page, ORDERS);
+  const release = await holdAnswers(page, ORDERS);
+  const { id } = await openSale(page, { perUser: 5 });
   await expect(page.getByTestId("buy")).toBeEnabled();
   await page.getByTestId("buy").dblclick({ force: true, noWaitAfter: true });
   expect(await page.getByTestId("buy").isDisabled()).toBe(true);
   release();
   await page.waitForURL(/\/order\?/);
-  expect(requests).toBe(1);
-  const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
-  expect(skus[0].held).toBe(1);
+  expect(count.requests).toBe(1);
+  expect((await stock(id)).held).toBe(1);
 });
 
 test("clicks after an order was made, before its page is shown, make no second order", async ({ page }) => {
-  const { id } = await publish({ perUser: 5 });
-  await page.goto(`/sale?activity=${id}`);
-  await signInOnPage(page, unique("tri"));
+  const { id } = await openSale(page, { perUser: 5 });
   await expect(page.getByTestId("buy")).toBeEnabled();
-  let release;
-  const released = new Promise((resolve) => (release = resolve));
-  await page.route(/\/order\?/, async (route) => {
-    await released;
-    await route.continue();
-  });
-  let requests = 0;
-  page.on("request", (request) => (requests += ORDERS.test(request.url()) ? 1 : 0));
+  const release = await holdAnswers(page, /\/order\?/);
+  const count = countRequests(page, ORDERS);
   const opened = page.waitForRequest(/\/order\?/);
   // Clicks whenever the button is enabled.
   await page.evaluate(() => setInterval(() => document.querySelector('[data-testid="buy"]').click(), 20));
@@ -64,16 +47,13 @@ test("clicks after an order was made, before its page is shown, make no second o
   await page.waitForTimeout(11_000);
   release();
   await page.waitForURL(/\/order\?/);
-  expect(requests).toBe(1);
-  const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
-  expect(skus[0].held).toBe(1);
+  expect(count.requests).toBe(1);
+  expect((await stock(id)).held).toBe(1);
 });
 
 test("the button is enabled again after at most ten seconds, even without a response", async ({ page }) => {
-  const { id } = await publish();
-  await page.goto(`/sale?activity=${id}`);
   await page.route(ORDERS, () => {});
-  await signInOnPage(page, unique("ben"));
+  await openSale(page);
   await expect(page.getByTestId("buy")).toBeEnabled();
   await page.evaluate(recordHowLongDisabled);
   await page.getByTestId("buy").click();
@@ -96,13 +76,10 @@ test("a lost response still makes one order", async ({ page }) => {
     return route.abort("connectionreset");
   });
   await signInOnPage(page, user);
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
   expect(tickets.length).toBe(2);
   expect(tickets[0]).toBe(tickets[1]);
-  const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
-  expect(skus[0].held).toBe(1);
+  expect((await stock(id)).held).toBe(1);
   const { token } = await signIn(user);
   const orders = await eventually("the order reaching the ledger", async () => {
     const value = await call("GET", "/api/orders", { token });
@@ -112,8 +89,6 @@ test("a lost response still makes one order", async ({ page }) => {
 });
 
 test("the buyer of the last unit gets the order whose response was lost, though a retry is refused as sold out", async ({ page }) => {
-  const { id } = await publish({ total: 1 });
-  await page.goto(`/sale?activity=${id}`);
   let requests = 0;
   await page.route(ORDERS, async (route) => {
     requests += 1;
@@ -121,19 +96,15 @@ test("the buyer of the last unit gets the order whose response was lost, though 
     await route.fetch();
     return route.abort("connectionreset");
   });
-  await signInOnPage(page, unique("win"));
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await openSale(page, { total: 1 });
+  await buyNow(page);
   await untilText(page, "headline", "Reserved for you");
   expect(requests).toBe(2);
 });
 
 test("a page that is loaded again before the response arrives opens the order", async ({ page }) => {
-  const { id } = await publish({ total: 1 });
-  await page.goto(`/sale?activity=${id}`);
   const reserved = new Promise((resolve) => page.route(ORDERS, async (route) => resolve(await route.fetch())));
-  await signInOnPage(page, unique("rel"));
+  await openSale(page, { total: 1 });
   await expect(page.getByTestId("buy")).toBeEnabled();
   await page.getByTestId("buy").click();
   await reserved;
@@ -143,15 +114,13 @@ test("a page that is loaded again before the response arrives opens the order", 
 });
 
 test("a page that is loaded again after a request that made no order sells again", async ({ page }) => {
-  const { id } = await publish({ total: 1 });
-  await page.goto(`/sale?activity=${id}`);
   let requests = 0;
   const sent = new Promise((resolve) => page.route(ORDERS, (route) => {
     requests += 1;
     if (requests > 1) return route.continue();
     return resolve();
   }));
-  await signInOnPage(page, unique("non"));
+  await openSale(page, { total: 1 });
   await expect(page.getByTestId("buy")).toBeEnabled();
   await page.getByTestId("buy").click();
   await sent;
@@ -183,13 +152,10 @@ test("a ticket that expires after a lost response makes no second order", async 
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
   expect(tickets[0]).toBe(tickets[1]);
-  const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
-  expect(skus[0].held).toBe(1);
+  expect((await stock(id)).held).toBe(1);
 });
 
 test("a 429 is retried after its Retry-After, with the same ticket and without a click", async ({ page }) => {
-  const { id } = await publish();
-  await page.goto(`/sale?activity=${id}`);
   const attempts = [];
   await page.route(ORDERS, (route) => {
     attempts.push({ at: Date.now(), ticket: route.request().postDataJSON().ticket });
@@ -200,7 +166,7 @@ test("a 429 is retried after its Retry-After, with the same ticket and without a
       body: JSON.stringify({ status: 429, code: "rate_limited", detail: "Too many requests." }),
     });
   });
-  await signInOnPage(page, unique("pia"));
+  await openSale(page);
   await expect(page.getByTestId("buy")).toBeEnabled();
   const notice = await recordText(page.getByTestId("notice"));
   await page.getByTestId("buy").click();
@@ -220,8 +186,6 @@ const LOST_ANSWERS = {
 
 for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
   test(`${description} before the sale ended opens the order that was made`, async ({ page }) => {
-    const { id } = await publish();
-    await page.goto(`/sale?activity=${id}`);
     let attempts = 0;
     await page.route(ORDERS, async (route) => {
       attempts += 1;
@@ -229,17 +193,13 @@ for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
       await route.fetch();
       return loseAnswer(route);
     });
-    await signInOnPage(page, unique("una"));
-    await expect(page.getByTestId("buy")).toBeEnabled();
-    await page.getByTestId("buy").click();
-    await page.waitForURL(/\/order\?/);
+    await openSale(page);
+    await buyNow(page);
     await untilText(page, "headline", "Reserved for you");
     expect(attempts).toBe(2);
   });
 
   test(`${description} before the sale ended, whose order cannot be looked up, is not reported as a refusal`, async ({ page }) => {
-    const { id } = await publish();
-    await page.goto(`/sale?activity=${id}`);
     let attempts = 0;
     await page.route(ORDERS, (route) => {
       attempts += 1;
@@ -247,7 +207,7 @@ for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
       return loseAnswer(route);
     });
     await page.route(/\/api\/orders\/sale-/, (route) => route.fulfill({ status: 503, json: { status: 503, code: "not_ready" } }));
-    await signInOnPage(page, unique("una"));
+    await openSale(page);
     await expect(page.getByTestId("buy")).toBeEnabled();
     await page.getByTestId("buy").click();
     await untilText(page, "notice", "One of your tries may have gone through");
@@ -270,26 +230,14 @@ test("a ticket that arrives after its user signed out is not used by the next us
   const { id } = await publish();
   const [ann, bob] = [unique("ann"), unique("bob")];
   await page.goto(`/sale?activity=${id}`);
-  let release;
-  const released = new Promise((resolve) => (release = resolve));
-  await page.route(
-    /\/ticket$/,
-    async (route) => {
-      const response = await route.fetch();
-      await released;
-      await route.fulfill({ response });
-    },
-    { times: 1 },
-  );
+  const release = await holdAnswers(page, /\/ticket$/, { times: 1 });
   const asked = page.waitForRequest(/\/ticket$/);
   await signInOnPage(page, ann);
   await asked;
   await page.getByTestId("sign-out").click();
   await signInOnPage(page, bob);
   release();
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
   const { token } = await signIn(bob);
   await eventually("the order of the user who clicked", async () => {
     const value = await call("GET", "/api/orders", { token });

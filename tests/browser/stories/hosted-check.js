@@ -2,8 +2,7 @@
 
 import { createServer } from "node:http";
 import { variable } from "../../support/app.mjs";
-import { publish, unique } from "../support/app.js";
-import { signInOnPage } from "../support/page.js";
+import { openSale } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test.use({
@@ -51,9 +50,7 @@ async function startProvider() {
 test("a visitor solves a provider's check, and the ticket buys", async ({ page }) => {
   const provider = await startProvider();
   try {
-    const { id } = await publish({ human_check: "hosted" });
-    await page.goto(`/sale?activity=${id}`);
-    await signInOnPage(page, unique("hosted"));
+    await openSale(page, { human_check: "hosted" });
     await page.getByTestId("hosted-check").frameLocator("iframe").getByText("I am human").click();
     await expect(page.getByTestId("buy")).toBeEnabled();
     await expect(page.getByTestId("hosted-check")).toBeHidden();

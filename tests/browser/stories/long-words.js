@@ -1,8 +1,8 @@
 // Long words, such as addresses in a description: every page stays as wide as the screen.
 
 import { devices } from "@playwright/test";
-import { callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
-import { signInAsOperator, untilText } from "../support/page.js";
+import { copyAsDraft, createOrder, unique } from "../support/app.js";
+import { openDesk, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const WORD = `https://shop.example/${"ALongAddressWithoutASpace".repeat(7)}`;
@@ -11,10 +11,7 @@ for (const [device, options] of [["phone", devices["Pixel 7"]], ["desktop", { vi
   test(`no page is wider than the screen of a ${device} because of a long word`, async ({ newPage }) => {
     const item = { sku: "item", name: WORD.slice(0, 200), price: 1_999, currency: "EUR", total: 10 };
     const texts = { title: WORD.slice(0, 200), description: `Look at ${WORD}`, skus: [item] };
-    const { id } = await publish({ ...texts, perUser: 2 });
-    const buyer = await signIn(unique(`a-user-with-a-long-name-${"x".repeat(60)}`));
-    const { order_no: order } = await reserve(id, buyer);
-    await untilOrder(order, "pending_payment", buyer);
+    const { id, buyer, order } = await createOrder({ ...texts, perUser: 2 }, unique(`a-user-with-a-long-name-${"x".repeat(60)}`));
     const page = await newPage("/", options);
     await page.evaluate((token) => localStorage.setItem("stampede.token", token), buyer.token);
     const staysNarrow = async (what) =>
@@ -38,17 +35,14 @@ for (const [device, options] of [["phone", devices["Pixel 7"]], ["desktop", { vi
     await page.goto("/orders");
     await untilText(page, "order-link", item.name);
     await staysNarrow("the orders");
-    await page.goto("/admin");
-    await signInAsOperator(page);
+    await openDesk(page);
     await page.getByTestId(`live-${id}`).click();
     await page.getByTestId("stock-item").waitFor();
     await staysNarrow("the operators' page");
     await page.getByTestId(`edit-${id}`).click();
     await page.getByTestId("f-save").waitFor();
     await staysNarrow("the editor");
-    const draft = unique("draft");
-    const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
-    await callAdmin("PUT", `/activities/${draft}`, spec);
+    const draft = await copyAsDraft(id);
     await page.goto(`/admin/preview?activity=${draft}`);
     await page.getByTestId("buy").waitFor();
     await staysNarrow("the preview");

@@ -2,9 +2,10 @@
 
 import { Webhook } from "standardwebhooks";
 import {
-  ADDRESS, call, callAdmin, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder, webhookSecret,
+  ADDRESS, call, callAdmin, createOrder, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder,
+  webhookSecret,
 } from "../support/app.js";
-import { recordText, signInAsOperator, untilText } from "../support/page.js";
+import { holdAnswers, openDesk, recordText, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("an operator views and clears the strikes of a user", async ({ page }) => {
@@ -17,8 +18,7 @@ test("an operator views and clears the strikes of a user", async ({ page }) => {
     return { done: value.count === 1, value };
   });
   await untilOrder(order, "expired", buyer);
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId("strikes-form").getByLabel("User").fill(buyer.user);
   await page.getByTestId("strikes-form").getByLabel("User").press("Enter");
   await expect(page.locator("#strikes-result", { hasText: `${buyer.user}: 1 of 10 strikes` })).toBeVisible();
@@ -40,8 +40,7 @@ test("Enter in the form of bans bans a user, whom Lift lets in again", async ({ 
     const { status, document } = await send("POST", `/api/activities/${id}/ticket`, { token, body: {} });
     return { done: (document.code ?? status) === expected, value: document };
   });
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   const notice = await recordText(page.getByTestId("notice"));
   const name = page.getByTestId("ban-form").getByLabel("Who");
   await name.fill(user);
@@ -62,8 +61,7 @@ test("an operator bans and lifts exactly the user that the page names, also one 
     const bans = await callAdmin("GET", "/bans");
     return bans.map(({ name }) => name).filter((name) => name.includes(user)).sort();
   };
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   const notice = await recordText(page.getByTestId("notice"));
   const form = page.getByTestId("ban-form");
   for (const name of names) {
@@ -79,9 +77,7 @@ test("an operator bans and lifts exactly the user that the page names, also one 
   const shown = await rows.locator(".exact").evaluateAll((nodes) => nodes.map((node) => node.innerText).sort());
   expect(shown).toEqual([...names].sort());
   // Two loads of the list at once show each ban once.
-  let release;
-  const isReleased = new Promise((resolve) => (release = resolve));
-  await page.route(/\/bans\?/, (route) => isReleased.then(() => route.continue()));
+  const release = await holdAnswers(page, /\/bans\?/);
   await form.getByLabel("Who").fill(names[0]);
   await page.getByTestId("ban-lift").click();
   await expect.poll(banned).not.toContain(names[0]);
@@ -107,13 +103,9 @@ test("an operator bans and lifts exactly the user that the page names, also one 
 });
 
 test("an operator finds an order by its number", async ({ page }) => {
-  const { id } = await publish();
-  const buyer = await signIn();
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
+  const { id, buyer, order } = await createOrder();
   await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId("lookup-order").fill(order);
   await page.getByTestId("lookup-order").press("Enter");
   await untilText(page, "lookup-result", /pending_payment.*Mia Example, 1 Long Road/s);
@@ -127,18 +119,14 @@ for (const isRefused of [false, true]) {
   const how = isRefused ? "whose token is refused" : "who leaves";
   test(`an operator ${how} leaves nothing about buyers in the page`, async ({ page }) => {
     const invited = unique("invited");
-    const { id } = await publish({ eligibility: { allow: [invited] } });
-    const buyer = await signIn(invited);
-    const { order_no: order } = await reserve(id, buyer);
-    await untilOrder(order, "pending_payment", buyer);
+    const { id, buyer, order } = await createOrder({ eligibility: { allow: [invited] } }, invited);
     await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
     // Two spaces: copied from the page, the name is the same one.
     await page.route(`**/api/admin/orders/${order}`, async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), user: "ada  lovelace" } });
     });
-    await page.goto("/admin");
-    await signInAsOperator(page);
+    await openDesk(page);
     await page.getByTestId("lookup-order").fill(order);
     await page.getByTestId("lookup-show").click();
     await untilText(page, "lookup-result", "1 Long Road");
@@ -178,8 +166,7 @@ test("an operator decides about a payment of an unknown order", async ({ page })
   const { id } = await publish();
   const orderNo = `${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`;
   await sendPayment({ order_no: orderNo, payment: unique("pay"), amount: 1_999, currency: "EUR" });
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   const held = page.getByTestId("callback").filter({ hasText: orderNo });
   await expect(held).toContainText("€19.99");
   await held.getByTestId("callback-dismiss").click();

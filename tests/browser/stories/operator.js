@@ -3,7 +3,7 @@
 import {
   call, callAdmin, eventually, operatorToken, publish, reserve, send, signIn, unique, untilOrder, untilPhase,
 } from "../support/app.js";
-import { recordText, signInAsOperator, untilText } from "../support/page.js";
+import { openDesk, recordText, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("a wrong token is refused", async ({ page }) => {
@@ -40,8 +40,7 @@ test("an operator whose address nginx does not list is told so", async ({ page }
 
 test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes and closes it", async ({ page }) => {
   const id = unique("made");
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId("new-sale").click();
   await page.getByTestId("f-id").fill(id);
   await page.getByTestId("f-title").fill("Made by hand");
@@ -73,8 +72,7 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
 
 test("a typed price becomes the minor units of its currency, and is shown as it was typed", async ({ page }) => {
   const { id } = await publish();
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   const edit = () => page.getByTestId(`edit-${id}`).click();
   const save = async () => {
     await page.getByTestId("f-save").click();
@@ -110,8 +108,7 @@ test("saving a sale without a change keeps every field", async ({ page }) => {
     refund_window_seconds: 100_000, limits: { user: { count: 7, seconds: 9 }, ip: null },
   });
   const before = await callAdmin("GET", `/activities/${id}`);
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   const notice = await recordText(page.getByTestId("notice"));
   await page.getByTestId(`edit-${id}`).click();
   await page.getByTestId("f-save").click();
@@ -126,8 +123,7 @@ test("saving a sale without a change keeps every field", async ({ page }) => {
 test("the editor changes no name of an invited user, and says which one no sign-in token can have", async ({ page }) => {
   const { id } = await publish({ eligibility: { allow: ["ann"] } });
   const allow = async () => (await callAdmin("GET", `/activities/${id}`)).eligibility.allow;
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`edit-${id}`).click();
   const list = page.getByLabel("Only these users, one on each line");
   for (const name of ["mallory\u00a0", " mallory", "mal\u200blory"]) {
@@ -147,8 +143,7 @@ test("the editor changes no name of an invited user, and says which one no sign-
 test("visitors read what a sale is called in their language", async ({ page, newPage }) => {
   const skus = [{ sku: "item", name: "Lamp", names: { de: "Lampe" }, price: 1_999, currency: "EUR", total: 5 }];
   const { id } = await publish({ title: "Lamps", titles: { de: "Lampen" }, skus });
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`edit-${id}`).click();
   const texts = { "title-zh": "台灯特卖", "description-zh": "只有五盏。", "sku-names-zh": "台灯" };
   for (const [name, text] of Object.entries(texts)) await page.getByTestId(`f-${name}`).fill(text);
@@ -174,8 +169,7 @@ test("visitors read what a sale is called in their language", async ({ page, new
 
 test("an operator limits refunds, and is warned of a sale that buyers can empty for nothing", async ({ page }) => {
   const { id } = await publish();
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   const [days, risk] = [page.getByTestId("f-refund-days"), page.getByTestId("f-refund-risk")];
   await page.getByTestId(`edit-${id}`).click();
   // The editor has opened: `uncheck` does not wait for a box that is not checked yet.
@@ -199,8 +193,7 @@ test("an operator limits refunds, and is warned of a sale that buyers can empty 
 
 test("saving an editor that was opened before a restock does not undo the restock", async ({ page }) => {
   const { id } = await publish({ total: 10 });
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`edit-${id}`).click();
   await page.getByTestId("f-title").fill("A better title");
   await callAdmin("POST", `/activities/${id}/skus/item/restock`, { by: 5, from: 10 });
@@ -213,8 +206,7 @@ test("saving an editor that was opened before a restock does not undo the restoc
 test("a new sale does not replace an existing one with the same id", async ({ page }) => {
   const { id } = await publish({ total: 10 });
   const before = await callAdmin("GET", `/activities/${id}`);
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId("new-sale").click();
   const fields = { id, title: "Another", "sku-sku": "item", "sku-name": "Item", "sku-price": "1.00", "sku-total": "9" };
   for (const [name, value] of Object.entries(fields)) await page.getByTestId(`f-${name}`).fill(value);
@@ -225,8 +217,7 @@ test("a new sale does not replace an existing one with the same id", async ({ pa
 
 test("the live statistics follow the sale, and the audit finds no drift", async ({ page }) => {
   const { id } = await publish({ total: 10 });
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`live-${id}`).click();
   await untilText(page, "stock-item", /item\s*10\s*10\s*0\s*0/);
   const buyer = await signIn();
@@ -250,8 +241,7 @@ test("the live statistics follow the sale, and the audit finds no drift", async 
 
 test("an operator sees what another operator does, and how long the sale lasts", async ({ page, newPage }) => {
   const { id } = await publish();
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`live-${id}`).click();
   await untilText(page, "live-phase", /^Open, ends in 0\d:\d\d$/);
   const other = await newPage("/admin");
@@ -265,8 +255,7 @@ test("an operator sees what another operator does, and how long the sale lasts",
 
 test("a button of the stock table keeps the focus while the figures change", async ({ page }) => {
   const { id } = await publish({ total: 10 });
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`live-${id}`).click();
   await page.getByTestId("restock-item").focus();
   await reserve(id, await signIn());
@@ -276,8 +265,7 @@ test("a button of the stock table keeps the focus while the figures change", asy
 
 test("the reservations per second count orders whose units were released at once", async ({ page }) => {
   const { id } = await publish({ total: 10 });
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   // Two answers, a second apart: meanwhile a thousand orders were made, and as many released.
   let enqueued = 1_000;
   await page.route(/\/stats$/, async (route) => {
@@ -291,8 +279,7 @@ test("the reservations per second count orders whose units were released at once
 test("an operator copies a sale, and deletes the copy", async ({ page }) => {
   const { id } = await publish({ per_user: 3, total: 7 });
   const copy = unique("copy");
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`copy-${id}`).click();
   await page.getByTestId("f-id").fill(copy);
   await page.getByTestId("f-save").click();
@@ -314,8 +301,7 @@ test("an operator copies a sale, and deletes the copy", async ({ page }) => {
 
 test("pausing a sale and shedding load are confirmed first", async ({ page }) => {
   const { id } = await publish();
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
   await page.getByTestId(`pause-${id}`).click();
   await page.getByTestId("dialog-no").click();
   await page.getByTestId("shed").click();

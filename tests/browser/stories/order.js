@@ -1,15 +1,12 @@
 // The order page while the buyer looks elsewhere, and its address form (D5, E1).
 
-import { ADDRESS, callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
+import { ADDRESS, callAdmin, createOrder, publish, unique } from "../support/app.js";
 import { fillInAddress, setHidden, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Reserves a unit for a buyer who is signed in on the page, and opens the order. Resolves to its number. */
 async function openOrder(page, user = unique("ann")) {
-  const { id } = await publish();
-  const buyer = await signIn(user);
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
+  const { buyer, order } = await createOrder({}, user);
   await page.addInitScript((token) => localStorage.setItem("stampede.token", token), buyer.token);
   await page.goto(`/order?order_no=${order}`);
   return order;

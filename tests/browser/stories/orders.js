@@ -1,16 +1,13 @@
 // The list of a buyer's orders while they can change (D6), and long words on the pages of orders.
 
-import { publish, reserve, signIn, untilOrder } from "../support/app.js";
+import { createOrder } from "../support/app.js";
 import { recordText, setHidden, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
 
 /** Reserves a unit for a buyer who is signed in on the page. Resolves to the order's number. */
 async function reserveOn(page, sale = {}) {
-  const { id } = await publish(sale);
-  const buyer = await signIn();
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
+  const { buyer, order } = await createOrder(sale);
   await page.addInitScript((token) => localStorage.setItem("stampede.token", token), buyer.token);
   return order;
 }

@@ -1,7 +1,7 @@
 // A buyer who comes back to a sale with an order to pay.
 
-import { callAdmin, publish, reserve, signIn, unique } from "../support/app.js";
-import { signInOnPage, untilText } from "../support/page.js";
+import { publish, reserve, signIn, stock, unique } from "../support/app.js";
+import { buyNow, countRequests, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
@@ -11,9 +11,7 @@ const LIST = /\/api\/orders\?/;
 async function buyOne(page, id, user = unique("ivo")) {
   await page.goto(`/sale?activity=${id}`);
   await signInOnPage(page, user);
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
   await untilText(page, "headline", /./);
   return page.url();
 }
@@ -32,8 +30,7 @@ for (const [how, comeBack] of [
   test(`a buyer with an order to pay who ${how} is led to it, and a tap makes no second order`, { tag: "@phone" }, async ({ page: first, words }) => {
     const { id } = await publish({ perUser: 3 });
     const order = await buyOne(first, id);
-    let requests = 0;
-    first.context().on("request", (request) => (requests += ORDERS.test(request.url()) ? 1 : 0));
+    const count = countRequests(first.context(), ORDERS);
     const page = await comeBack(first, `/sale?activity=${id}`);
     await page.waitForURL(/\/sale\?/, { waitUntil: "commit" });
     await untilText(page, "to-pay", /0[45]:\d\d/);
@@ -42,9 +39,8 @@ for (const [how, comeBack] of [
     await expect(page.getByTestId("buy")).toHaveText(words["order.pay_now"]);
     await page.getByTestId("buy").click();
     await page.waitForURL(order);
-    expect(requests).toBe(0);
-    const { skus } = await callAdmin("GET", `/activities/${id}/stats`);
-    expect(skus[0].held).toBe(1);
+    expect(count.requests).toBe(0);
+    expect((await stock(id)).held).toBe(1);
   });
 }
 
@@ -95,8 +91,7 @@ test("a cancelled or expired order, or one of another user, is no order to pay",
 
 test("a visitor, and a buyer who got nothing, request no list of orders", async ({ page }) => {
   const { id } = await publish({ total: 1 });
-  let lists = 0;
-  page.on("request", (request) => (lists += LIST.test(request.url()) ? 1 : 0));
+  const lists = countRequests(page, LIST);
   await page.goto(`/sale?activity=${id}`);
   await signInOnPage(page, unique("leo"));
   await expect(page.getByTestId("buy")).toBeEnabled();
@@ -108,5 +103,5 @@ test("a visitor, and a buyer who got nothing, request no list of orders", async 
   await untilText(page, "notice", "sold out");
   await page.reload();
   await untilText(page, "buy", "Sold out");
-  expect(lists).toBe(0);
+  expect(lists.requests).toBe(0);
 });

@@ -2,8 +2,10 @@
 
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { callAdmin, publish, reserve, signIn, unique, untilOrder, url } from "../support/app.js";
-import { fillInAddress, goToPayment, signInAsOperator, signInOnPage, untilText } from "../support/page.js";
+import { callAdmin, copyAsDraft, createOrder, publish, signIn, unique, url } from "../support/app.js";
+import {
+  buyNow, enterName, fillInAddress, goToPayment, holdAnswers, openDesk, openSale, signInOnPage, untilText,
+} from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -28,17 +30,14 @@ for (const colorScheme of ["light", "dark"]) {
     await page.goto("/orders");
     await untilText(page, "orders-state", words["orders.none"]);
     expect(await accessibilityViolations(page), "the orders").toEqual([]);
-    await page.goto("/admin");
-    await signInAsOperator(page);
+    await openDesk(page);
     await page.getByTestId(`live-${id}`).click();
     await expect(page.getByTestId("stock-item")).toBeVisible();
     expect(await accessibilityViolations(page), "the operator's page").toEqual([]);
     await page.getByTestId(`edit-${id}`).click();
     await expect(page.getByTestId("f-save")).toBeVisible();
     expect(await accessibilityViolations(page), "the editor").toEqual([]);
-    const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
-    const draft = unique("draft");
-    await callAdmin("PUT", `/activities/${draft}`, spec);
+    const draft = await copyAsDraft(id);
     await page.goto(`/admin/preview?activity=${draft}`);
     await untilText(page, "buy", words["sale.not_yet"]);
     expect(await accessibilityViolations(page), "the preview of a draft").toEqual([]);
@@ -65,10 +64,7 @@ test("a sale can be bought with the keyboard alone", async ({ page }) => {
 });
 
 test("a token that the server refuses opens one sign-in dialog", async ({ page }) => {
-  const { id } = await publish();
-  const buyer = await signIn();
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
+  const { buyer, order } = await createOrder();
   for (const path of ["/orders", `/order?order_no=${order}`]) {
     await page.goto("/");
     // A token that the page accepts and the server refuses.
@@ -78,8 +74,7 @@ test("a token that the server refuses opens one sign-in dialog", async ({ page }
     );
     await page.goto(path);
     await refused;
-    await page.getByTestId("sign-in-user").fill(buyer.user);
-    await page.getByTestId("sign-in-send").click();
+    await enterName(page, buyer.user);
     await page.locator(`a[href*="${order}"], #order:not([hidden])`).first().waitFor();
     await expect(page.locator("dialog")).toHaveCount(0);
   }
@@ -87,13 +82,9 @@ test("a token that the server refuses opens one sign-in dialog", async ({ page }
 
 /** Signs in a buyer with an order to pay, on the page of their orders, and opens the order from there. */
 async function openUnpaidOrder(page) {
-  const { id } = await publish();
-  const buyer = await signIn();
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
+  const { buyer, order } = await createOrder();
   await page.goto("/orders");
-  await page.getByTestId("sign-in-user").fill(buyer.user);
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, buyer.user);
   await page.getByTestId("order-link").click();
   await expect(page.getByTestId("pay-form")).toBeVisible();
   return { buyer, order };
@@ -103,23 +94,15 @@ test("signing out removes the user's data from the page", async ({ page }) => {
   const { buyer } = await openUnpaidOrder(page);
   await page.getByTestId("sign-out").click();
   await expect(page.getByTestId("order")).toBeHidden();
-  await page.getByTestId("sign-in-user").fill(unique("else"));
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, unique("else"));
   await expect(page.locator("#missing")).toBeVisible();
   await page.getByTestId("sign-out").click();
-  await page.getByTestId("sign-in-user").fill(buyer.user);
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, buyer.user);
   await expect(page.getByTestId("pay-form")).toBeVisible();
   await expect(page.locator("#missing")).toBeHidden();
 
   // A response that arrives after sign-out is not shown to the next user.
-  let release;
-  const released = new Promise((resolve) => (release = resolve));
-  await page.route(/\/api\/orders\?/, async (route) => {
-    const response = await route.fetch();
-    await released;
-    await route.fulfill({ response });
-  }, { times: 1 });
+  const release = await holdAnswers(page, /\/api\/orders\?/, { times: 1 });
   const asked = page.waitForRequest(/\/api\/orders\?/);
   await page.goto("/orders");
   await asked;
@@ -127,8 +110,7 @@ test("signing out removes the user's data from the page", async ({ page }) => {
   await page.getByTestId("sign-out").click();
   release();
   await answered;
-  await page.getByTestId("sign-in-user").fill(unique("else"));
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, unique("else"));
   await untilText(page, "orders-state", "You have no orders yet");
   await expect(page.getByTestId("order-link")).toHaveCount(0);
 });
@@ -139,12 +121,8 @@ for (const [how, comeBack] of [
   ["has paid", (page, order) => page.goto(`${order}&payment=done`)],
 ]) {
   test(`signing out reaches a tab that was on the payment page, and ${how}`, async ({ page }) => {
-    const { id } = await publish();
-    await page.goto(`/sale?activity=${id}`);
-    await signInOnPage(page, unique("pia"));
-    await expect(page.getByTestId("buy")).toBeEnabled();
-    await page.getByTestId("buy").click();
-    await page.waitForURL(/\/order\?/);
+    await openSale(page);
+    await buyNow(page);
     const order = page.url();
     await goToPayment(page);
     const tab = await page.context().newPage();
@@ -173,15 +151,13 @@ test("an order's page from the browser's history has nothing of the user who sig
   const refusal = { title: "Unauthorized", status: 401, detail: "The token is not valid.", code: "unauthenticated" };
   await page.route(`**/api/orders/${order}`, (route) => route.fulfill({ status: 401, json: refusal }), { times: 1 });
   await page.evaluate(() => dispatchEvent(new Event("online")));
-  await page.getByTestId("sign-in-user").fill(buyer.user);
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, buyer.user);
   await expect(page.getByTestId("pay-form")).toBeVisible();
   expect(await form()).toContain("Mia Example,1 Long Road,12345,Town");
   await page.getByTestId("nav-orders").click();
   await page.waitForURL(/\/orders$/);
   await page.getByTestId("sign-out").click();
-  await page.getByTestId("sign-in-user").fill(unique("bob"));
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, unique("bob"));
   await untilText(page, "orders-state", "You have no orders yet");
   await page.goBack({ waitUntil: "commit" });
   await page.waitForURL(/\/order\?/, { waitUntil: "commit" });
@@ -191,13 +167,9 @@ test("an order's page from the browser's history has nothing of the user who sig
 });
 
 test("an address that a user typed is not restored for the next one", async ({ page }) => {
-  const { id } = await publish();
-  const buyer = await signIn();
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
+  const { buyer, order } = await createOrder();
   await page.goto(`/order?order_no=${order}`);
-  await page.getByTestId("sign-in-user").fill(buyer.user);
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, buyer.user);
   await expect(page.getByTestId("pay-form")).toBeVisible();
   await fillInAddress(page);
   // A page with such a listener is not kept in the back/forward cache: it is loaded again, and what was typed restored.
@@ -205,8 +177,7 @@ test("an address that a user typed is not restored for the next one", async ({ p
   await page.getByTestId("nav-orders").click();
   await page.waitForURL(/\/orders$/);
   await page.getByTestId("sign-out").click();
-  await page.getByTestId("sign-in-user").fill(unique("bob"));
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, unique("bob"));
   await untilText(page, "orders-state", "You have no orders yet");
   await page.goBack({ waitUntil: "commit" });
   await expect(page.locator("#missing")).toBeVisible();
@@ -216,13 +187,9 @@ test("an address that a user typed is not restored for the next one", async ({ p
 });
 
 test("what a buyer types before the pictures of a reloaded page are there stays", async ({ page }) => {
-  const { id } = await publish();
-  const buyer = await signIn();
-  const { order_no: order } = await reserve(id, buyer);
-  await untilOrder(order, "pending_payment", buyer);
+  const { buyer, order } = await createOrder();
   await page.goto(`/order?order_no=${order}`);
-  await page.getByTestId("sign-in-user").fill(buyer.user);
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, buyer.user);
   await expect(page.getByTestId("pay-form")).toBeVisible();
   let release;
   const released = new Promise((resolve) => (release = resolve));
@@ -246,17 +213,9 @@ test("what a buyer types before the pictures of a reloaded page are there stays"
 });
 
 test("an answer that arrives after a sign-out leaves nothing in the page, and does not leave it", async ({ page }) => {
-  const { id } = await publish({ per_user: 2, total: 2 });
   const buyer = await signIn();
   const orders = [];
-  for (let order = 0; order < 2; order += 1) {
-    orders.push((await reserve(id, buyer)).order_no);
-    await untilOrder(orders[order], "pending_payment", buyer);
-  }
-  const signInHere = async (user) => {
-    await page.getByTestId("sign-in-user").fill(user);
-    await page.getByTestId("sign-in-send").click();
-  };
+  for (let made = 0; made < 2; made += 1) orders.push((await createOrder({}, buyer.user)).order);
   for (const [order, act] of [
     [orders[0], async () => {
       await page.getByTestId("cancel").click();
@@ -268,20 +227,14 @@ test("an answer that arrives after a sign-out leaves nothing in the page, and do
     }],
   ]) {
     await page.goto(`/order?order_no=${order}`);
-    await signInHere(buyer.user);
+    await enterName(page, buyer.user);
     await expect(page.getByTestId("pay-form")).toBeVisible();
-    let release;
-    const released = new Promise((resolve) => (release = resolve));
-    await page.route(/\/(cancel|checkout)$/, async (route) => {
-      const response = await route.fetch();
-      await released;
-      await route.fulfill({ response });
-    });
+    const release = await holdAnswers(page, /\/(cancel|checkout)$/);
     const asked = page.waitForRequest(/\/(cancel|checkout)$/);
     await act();
     await asked;
     await page.getByTestId("sign-out").click();
-    await signInHere(unique("bob"));
+    await enterName(page, unique("bob"));
     await expect(page.locator("#missing")).toBeVisible();
     const answered = page.waitForResponse(/\/(cancel|checkout)$/);
     release();
@@ -340,15 +293,11 @@ test("a browser that blocks storage shows the pages, and buys", async ({ page })
   const user = unique("sec");
   await page.goto(`/sale?activity=${id}`);
   await signInOnPage(page, user);
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
   // Nothing is stored for the next page.
-  await page.getByTestId("sign-in-user").fill(user);
-  await page.getByTestId("sign-in-send").click();
+  await enterName(page, user);
   await untilText(page, "headline", "Reserved for you");
-  await page.goto("/admin");
-  await signInAsOperator(page);
+  await openDesk(page);
 });
 
 test("a page whose modules do not load says so", async ({ browser, baseURL }) => {

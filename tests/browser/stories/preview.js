@@ -1,7 +1,7 @@
 // The preview of a draft from the operators' page (G2).
 
 import { readFileSync } from "node:fs";
-import { call, callAdmin, eventually, publish, send, unique, untilPhase } from "../support/app.js";
+import { call, callAdmin, changeSale, eventually, publish, send, unique, untilPhase } from "../support/app.js";
 import { signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
@@ -95,8 +95,7 @@ test("a preview follows what is saved, shows other moments, and sells nothing", 
   }
   await expect(page.locator("dialog")).toHaveCount(0);
 
-  const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
-  await callAdmin("PUT", `/activities/${id}`, { ...spec, title: "Better cameras" });
+  await changeSale(id, { title: "Better cameras" });
   await expect(page.getByTestId("title")).toHaveText("Better cameras");
   await expect(buy).toHaveText("Buy");
   // What the operators' host name serves (stampede-operator-host.conf), and no other route of the app.

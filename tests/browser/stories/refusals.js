@@ -1,7 +1,7 @@
 // Refusals: sold out, limit per user, paused, ended (A4, B9).
 
 import { call, callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
-import { goToPayment, recordText, signInOnPage, untilText } from "../support/page.js";
+import { buyNow, goToPayment, openSale, recordText, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("a sold-out SKU has a disabled button, and can be bought when a unit is released", async ({ page }) => {
@@ -14,15 +14,11 @@ test("a sold-out SKU has a disabled button, and can be bought when a unit is rel
   await untilText(page, "buy", "Sold out");
   await expect(page.getByTestId("buy")).toBeDisabled();
   await call("POST", `/api/orders/${order}/cancel`, { token: other.token, body: {} });
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
 });
 
 test("a refusal shows its reason and ends the attempt", async ({ page }) => {
-  const { id } = await publish({ total: 1 });
-  await page.goto(`/sale?activity=${id}`);
-  await signInOnPage(page, unique("max"));
+  const { id } = await openSale(page, { total: 1 });
   await expect(page.getByTestId("buy")).toBeEnabled();
   // The page's copy of the gate is older than the reservation of the last unit.
   await page.route(/gate\.json$/, async (route) => {
@@ -108,9 +104,7 @@ test("a page that was opened before the sale is published shows it afterwards", 
 });
 
 test("a payment that opens slowly is opened without another click, and the list offers another try", async ({ page }) => {
-  const { id } = await publish();
-  await page.goto(`/sale?activity=${id}`);
-  await signInOnPage(page, unique("pat"));
+  await openSale(page);
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
   const order = page.url();

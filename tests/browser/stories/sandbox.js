@@ -1,6 +1,6 @@
 // The way back from the sandbox's payment page: only to a page of its own origin.
 
-import { call, publish, reserve, signIn, untilOrder } from "../support/app.js";
+import { call, orderOf, publish } from "../support/app.js";
 import { expect, test } from "../support/test.js";
 
 const ADDRESS = { name: "Ada", line1: "1 Mill Lane", city: "London", postal_code: "N1", country: "GB" };
@@ -11,9 +11,7 @@ test("the payment page leads back to a path, and to no other origin", async ({ p
     ["https://evil.example/order", false], ["//evil.example/order", false], ["/\\evil.example/order", false],
     ["javascript:document.title='evil'", false], ["data:text/html,evil", false], ["/orders", true],
   ]) {
-    const buyer = await signIn();
-    const { order_no: order } = await reserve(id, buyer);
-    await untilOrder(order, "pending_payment", buyer);
+    const { buyer, order } = await orderOf(id);
     const { checkout_url: checkout } =
       await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
     await page.goto(`${new URL(checkout, baseURL).pathname}?return=${encodeURIComponent(target)}`);

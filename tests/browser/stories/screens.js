@@ -1,7 +1,9 @@
 // Pictures of the pages and their states, to look at: in `browser-screens` of Cargo's target directory.
 
 import { resolve } from "node:path";
-import { callAdmin, publish, reserve, signIn, sweep, targetDirectory, unique, untilOrder } from "../support/app.js";
+import {
+  callAdmin, copyAsDraft, publish, reserve, signIn, sweep, targetDirectory, unique, untilOrder,
+} from "../support/app.js";
 import { goToPayment, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
@@ -57,10 +59,7 @@ for (const colorScheme of ["light", "dark"]) {
     await page.getByTestId(`edit-${open.id}`).click();
     await page.getByTestId("f-save").waitFor();
     await picture("operator, editor");
-    const draft = { ...(await callAdmin("GET", `/activities/${scheduled.id}`)), id: undefined, state: undefined, version: undefined };
-    const id = unique("draft");
-    await callAdmin("PUT", `/activities/${id}`, draft);
-    await page.goto(`/admin/preview?activity=${id}`);
+    await page.goto(`/admin/preview?activity=${await copyAsDraft(scheduled.id)}`);
     await untilText(page, "title", "Spring sale");
     await picture("operator, preview of a draft");
   });

@@ -1,15 +1,13 @@
 // Load shedding (B9), which concerns all activities of an app.
 
-import { callAdmin, publish, unique } from "../support/app.js";
-import { signInAsOperator, signInOnPage, untilText } from "../support/page.js";
+import { callAdmin, publish } from "../support/app.js";
+import { openSale, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test.use({ variables: {} });
 
 test("a click while load is shed waits, and succeeds afterwards without another click", async ({ page, newPage }) => {
-  const { id } = await publish();
-  await page.goto(`/sale?activity=${id}`);
-  await signInOnPage(page, unique("uwe"));
+  await openSale(page);
   await expect(page.getByTestId("buy")).toBeEnabled();
   await expect(page.getByTestId("ticket-step")).toHaveText("Your ticket is ready");
   await callAdmin("PUT", "/shed", { on: true });

@@ -1,7 +1,7 @@
 // A shop with its own session sells through our pages (B1).
 
 import { publish, unique, url } from "../support/app.js";
-import { goToPayment, untilText } from "../support/page.js";
+import { buyNow, goToPayment, payNow, untilText } from "../support/page.js";
 import { ShopServer } from "../support/shop-server.js";
 import { expect, test as plain } from "../support/test.js";
 
@@ -57,13 +57,8 @@ test("a sale is sold to buyers who sign in at the shop", { tag: "@main" }, async
     await expect(page.getByTestId("user")).toHaveText(user);
     await expect(page.getByTestId("take-part")).toBeHidden();
     await expect(page.getByTestId("sign-out")).toBeHidden();
-    await expect(page.getByTestId("buy")).toBeEnabled();
-    await page.getByTestId("buy").click();
-    await page.waitForURL(/\/order\?/);
-    await goToPayment(page);
-    await page.getByTestId("sandbox-pay").click();
-    await page.waitForURL(/\/order\?/);
-    await untilText(page, "headline", words["order.paid"]);
+    await buyNow(page);
+    await payNow(page, words["order.paid"]);
     await page.getByTestId("nav-orders").click();
     await untilText(page, "order-link", words["status.paid"]);
   }
@@ -192,9 +187,7 @@ test("a sign-out at the shop empties a page whose token has ended already", asyn
   const page = await newPage(`/sale?activity=${id}`);
   await page.getByTestId("take-part").click();
   await enterShop(page, unique("eve"));
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await page.getByTestId("buy").click();
-  await page.waitForURL(/\/order\?/);
+  await buyNow(page);
   await goToPayment(page);
   await page.getByTestId("sandbox-pay").click();
   await page.waitForURL(/\/order\?/);

@@ -1,6 +1,6 @@
 // The start of a sale by the server's clock, independent of the browser's clock (A2).
 
-import { call, callAdmin, publish, serverClockOffset, unique, untilPhase } from "../support/app.js";
+import { call, changeSale, publish, serverClockOffset, unique, untilPhase } from "../support/app.js";
 import { recordText, signInOnPage, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
@@ -119,8 +119,7 @@ test("a page notices a moved start long before its next poll of the gate", async
   await page.clock.install();
   await page.reload();
   await untilText(page, "buy", "Not yet");
-  const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
-  await callAdmin("PUT", `/activities/${id}`, { ...spec, starts_at: new Date(Date.now() - 1_000).toISOString() });
+  await changeSale(id, { starts_at: new Date(Date.now() - 1_000).toISOString() });
   await untilPhase(id, { phases: ["open"] });
   // The page loads its activity within 90 s; its next poll of the gate would be after more than five minutes.
   // An instance may answer with the activity of a second ago: the page then loads it again within 90 s.

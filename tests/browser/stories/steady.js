@@ -2,7 +2,7 @@
 
 import { devices } from "@playwright/test";
 import { callAdmin, publish, unique } from "../support/app.js";
-import { signInOnPage, untilText } from "../support/page.js";
+import { countRequests, signInOnPage, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
 
@@ -88,8 +88,7 @@ for (const locale of ["en-GB", "zh-CN"]) {
 test("a press that began before the start, or on another button, buys nothing", ({ newPage }) => retryIfLate(async () => {
   const { id } = await publish({ startsIn: 10_000, skus: SKUS });
   const page = await newPage(`/sale?activity=${id}`);
-  let requests = 0;
-  page.on("request", (request) => (requests += ORDERS.test(request.url()) ? 1 : 0));
+  const count = countRequests(page, ORDERS);
   await signInOnPage(page, unique("eve"));
   const [first, second] = [page.getByTestId("buy").first(), page.getByTestId("buy").nth(1)];
   await first.scrollIntoViewIfNeeded();
@@ -104,7 +103,7 @@ test("a press that began before the start, or on another button, buys nothing", 
   await second.dispatchEvent("click", { detail: 1 });
   await expect(second).toBeEnabled();
   // Buttons are disabled in the event of a click that counts.
-  expect(requests).toBe(0);
+  expect(count.requests).toBe(0);
   await second.click();
   await page.waitForURL(/\/order\?/);
   await untilText(page, "order", SKUS[1].name);

@@ -2,7 +2,7 @@
 
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { call, publishActivity, untilPhase, variable } from "../../support/app.mjs";
+import { call, callAdmin, publishActivity, reserve, signIn, unique, untilOrder, untilPhase, variable } from "../../support/app.mjs";
 
 export { call, callAdmin, eventually, reserve, send, signIn, sweep, unique, untilOrder, untilPhase, url } from "../../support/app.mjs";
 
@@ -47,3 +47,36 @@ export async function publish({
   await untilPhase(id, { phases: ["scheduled", "open", "ended"] });
   return { id, startsAt };
 }
+
+/** Publishes an activity, and reserves a unit of it for a buyer. Resolves to all three when the order can be paid. */
+export async function createOrder(sale, user) {
+  const { id } = await publish(sale);
+  return { id, ...(await orderOf(id, user)) };
+}
+
+/** Reserves a unit for a buyer. Resolves to the buyer and the order's number when it can be paid. */
+export async function orderOf(id, user) {
+  const buyer = await signIn(user);
+  const { order_no: order } = await reserve(id, buyer);
+  await untilOrder(order, "pending_payment", buyer);
+  return { buyer, order };
+}
+
+/** What an activity is, as an operator sends it. */
+async function specOf(id) {
+  const { state, version, id: _, ...spec } = await callAdmin("GET", `/activities/${id}`);
+  return spec;
+}
+
+/** Changes members of an activity. */
+export const changeSale = async (id, changes) => callAdmin("PUT", `/activities/${id}`, { ...(await specOf(id)), ...changes });
+
+/** Creates a draft with the members of an activity. Resolves to its id. */
+export async function copyAsDraft(id, changes) {
+  const draft = unique("draft");
+  await callAdmin("PUT", `/activities/${draft}`, { ...(await specOf(id)), ...changes });
+  return draft;
+}
+
+/** The figures of an activity's first SKU: `left`, `held`, `sold`. */
+export const stock = async (id) => (await callAdmin("GET", `/activities/${id}/stats`)).skus[0];

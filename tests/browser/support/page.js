@@ -1,14 +1,40 @@
 // What the tests do and wait for on a page.
 
 import { expect } from "@playwright/test";
-import { ADDRESS, eventually, operatorToken, unique } from "./app.js";
+import { ADDRESS, eventually, operatorToken, publish, unique } from "./app.js";
 
 /** Signs a buyer in through the dialog. */
 export async function signInOnPage(page, user) {
   await page.getByTestId("sign-in").click();
+  await enterName(page, user);
+  await expect(page.getByTestId("user")).toHaveText(user);
+}
+
+/** Signs a buyer in through the dialog that is open. */
+export async function enterName(page, user) {
   await page.getByTestId("sign-in-user").fill(user);
   await page.getByTestId("sign-in-send").click();
-  await expect(page.getByTestId("user")).toHaveText(user);
+}
+
+/** Publishes a sale, opens its page, and signs a buyer in. Resolves to the sale's id and the buyer's name. */
+export async function openSale(page, sale, user = unique("buyer")) {
+  const { id } = await publish(sale);
+  await page.goto(`/sale?activity=${id}`);
+  await signInOnPage(page, user);
+  return { id, user };
+}
+
+/** Buys on a sale's page as soon as that is possible. Ends on the order's page. */
+export async function buyNow(page) {
+  await expect(page.getByTestId("buy")).toBeEnabled();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/order\?/);
+}
+
+/** Opens the operator's page, and enters. */
+export async function openDesk(page) {
+  await page.goto("/admin");
+  await signInAsOperator(page);
 }
 
 /** Enters the operator's token and waits for the list of activities. */
@@ -30,6 +56,33 @@ export async function goToPayment(page) {
   await fillInAddress(page);
   await page.getByTestId("pay").click();
   await page.waitForURL(/\/sandbox\/pay\//);
+}
+
+/** Pays on the order's page, and waits until the page says so. */
+export async function payNow(page, paid = "Paid") {
+  await goToPayment(page);
+  await page.getByTestId("sandbox-pay").click();
+  await page.waitForURL(/\/order\?/);
+  await untilText(page, "headline", paid);
+}
+
+/** Holds the answers to some requests back. Resolves to a function that lets them, and later ones, pass. */
+export async function holdAnswers(page, pattern, options) {
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  await page.route(pattern, async (route) => {
+    const response = await route.fetch();
+    await released;
+    await route.fulfill({ response });
+  }, options);
+  return release;
+}
+
+/** Counts the requests of a page, or of a context, to addresses that match. `count.requests` is their number. */
+export function countRequests(page, pattern) {
+  const count = { requests: 0 };
+  page.on("request", (request) => (count.requests += pattern.test(request.url()) ? 1 : 0));
+  return count;
 }
 
 /** Tells the page that it is hidden or shown. */

@@ -1,16 +1,13 @@
 //! Tests of the backlog counts: events, refunds, parked callbacks and dead letters, on both ledgers (G6; E4, E7, D4).
 
 use operations::ledger::backlog::{Backlog, load};
-use orders::{
-    event_delivery::{WebhookTarget, deliver_due},
-    ledger::events::set_enabled,
-};
+use orders::{event_delivery::deliver_due, ledger::events::set_enabled};
 use payments::callbacks::parked;
-use stores::Redis;
 
 use crate::{
     fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, new_fixture},
+    orders::events::TARGET,
 };
 
 #[tokio::test]
@@ -25,9 +22,8 @@ async fn pending_work_is_counted_until_it_is_done() {
         let order_no = fixture.paid_order(1, "ada").await;
         let events = Backlog { events: 2, oldest_event_at: NOW, ..Backlog::default() };
         assert_eq!(count().await, events, "{ledger}: pending_payment and paid");
-        let target = WebhookTarget { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
         for _ in 0..2 {
-            deliver_due(&endpoint, &fixture.sql, target, || NOW).await.unwrap();
+            deliver_due(&endpoint, &fixture.sql, TARGET, || NOW).await.unwrap();
         }
         set_enabled(&fixture.sql, false).await.unwrap();
         assert_eq!(count().await, Backlog::default(), "{ledger}: delivered events are still in the backlog");
@@ -52,14 +48,13 @@ async fn pending_work_is_counted_until_it_is_done() {
         parked::dismiss(&fixture.sql, &format!("unknown-{}", fixture.order_no(7))).await.unwrap();
         assert_eq!(count().await.parked_callbacks, 1, "{ledger}");
 
-        let stock = stores::keys::Keys::of(&fixture.activity).stock(&fixture.sku);
-        fixture.redis.command("SET", vec![stock.into(), "3".into()]).await.unwrap();
+        fixture.set_stock(3).await;
         for n in 2..=4 {
             fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
         assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");
         assert_eq!(count().await.dead_letters, 1, "{ledger}");
-        fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
+        fixture.restock(1).await;
         let dead_letter = orders::dead_letters::list(&fixture.sql, "", 200).await.unwrap().remove(0);
         let dead_letter = domain::ids::OrderNo::parse(&dead_letter.order_no).unwrap();
         orders::dead_letters::requeue(&fixture.redis, &fixture.sql, &dead_letter).await.unwrap();

@@ -12,68 +12,44 @@ use orders::{
 };
 use sale::{ledger::epochs, reserve::ReserveOutcome};
 use stores::{
-    Redis, Sql, StoreError,
     keys::Keys,
-    ports::{Dialect, RedisValue, SqlValue},
+    ports::{RedisValue, SqlValue},
 };
 
 use crate::{
     at_every_call::at_every_call,
     fixture::{LEDGERS, NOW, WHOLE_REBUILD, check_gates, new_fixture, rebuild_of},
-    stores::RealLedger,
+    stores::Hooked,
 };
 
 pub use crate::fixture::RealFixture;
 
 pub async fn pause(fixture: &RealFixture) {
-    fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
+    fixture.set_state(ActivityState::Paused).await;
 }
 
 pub async fn resume(fixture: &RealFixture) {
-    fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap();
+    fixture.set_state(ActivityState::Published).await;
 }
 
 pub async fn rebuild_activity(fixture: &RealFixture) -> RebuildOutcome {
     fixture.rebuild(WHOLE_REBUILD).await.unwrap()
 }
 
-/// Deletes all keys of the activity, as after a loss of Redis.
-pub async fn delete_redis_keys(fixture: &RealFixture) {
-    let pattern = format!("{}*", Keys::of(&fixture.activity).prefix());
-    let keys = fixture.redis.command("KEYS", vec![pattern.into()]).await.unwrap();
-    for key in keys {
-        let RedisValue::Bytes(key) = key else { panic!("{key:?}") };
-        fixture.redis.command("DEL", vec![key]).await.unwrap();
-    }
-}
-
 async fn dead_letter_reason(fixture: &RealFixture, n: u64) -> Option<String> {
     dead_letters::load(&fixture.sql, &fixture.order_no(n)).await.unwrap().map(|letter| letter.reason)
 }
 
-/// A ledger that runs `action` to its end just before the first insert of orders.
-struct HookBeforeInsert<'a, F> {
-    sql: &'a RealLedger,
-    action: F,
-    done: Cell<bool>,
-}
-
-impl<F: AsyncFn()> Sql for HookBeforeInsert<'_, F> {
-    fn dialect(&self) -> Dialect {
-        self.sql.dialect()
-    }
-
-    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        if statement.contains("INSERT INTO orders") && !self.done.replace(true) {
-            (self.action)().await;
-        }
-        self.sql.run(statement, params).await
-    }
-}
-
-/// Runs one batch of an order writer that stalls between reading its messages and writing them, while `action` runs.
+/// Runs one batch of an order writer that stalls before its first insert of orders, while `action` runs.
 async fn write_batch_delayed_by(fixture: &RealFixture, action: impl AsyncFn()) -> message_batch::WriteReport {
-    let hooked_ledger = HookBeforeInsert { sql: &fixture.sql, action, done: Cell::new(false) };
+    let done = Cell::new(false);
+    let before = async |statement: &str, _: &[SqlValue]| {
+        if statement.contains("INSERT INTO orders") && !done.replace(true) {
+            action().await;
+        }
+        Ok(())
+    };
+    let hooked_ledger = Hooked { sql: &fixture.sql, before };
     order_writer::write_new(&fixture.redis, &hooked_ledger, &fixture.activity, NOW).await.unwrap()
 }
 
@@ -87,12 +63,11 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
         }
         let late = write_batch_delayed_by(&fixture, async || {
             pause(&fixture).await;
-            delete_redis_keys(&fixture).await;
+            fixture.delete_redis_keys().await;
             assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 });
             resume(&fixture).await;
             // The lost Redis answered 202 for order 1. Its buyer repeats the request and gets an order.
-            let again = fixture.reserve(1, "user 1", 1).await.unwrap().outcome;
-            assert!(matches!(again, ReserveOutcome::Queued(_)), "{again:?}");
+            assert_eq!(fixture.refusal(1, "user 1", 1).await, None);
         })
         .await;
         assert_eq!((late.written, late.failed), (0, 2), "{ledger}");
@@ -104,8 +79,7 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
             1,
             "{ledger}: the order of the new epoch was not written"
         );
-        assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
-        assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        fixture.assert_status(&fixture.order_no(1), OrderStatus::PendingPayment, ledger).await;
         assert_eq!(fixture.units().await, (1, 2, 0), "{ledger}");
         // An operator can requeue the lost order into the current epoch.
         let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2)).await.unwrap();
@@ -141,10 +115,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_its_first_message() {
         // Another Redis was rebuilt meanwhile: the ledger's epoch is later.
         epochs::raise(&fixture.sql, &fixture.activity, 1, 0).await.unwrap();
         for n in 2..=3 {
-            assert!(matches!(
-                fixture.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome,
-                ReserveOutcome::Queued(_)
-            ));
+            assert_eq!(fixture.refusal(n, &format!("user {n}"), 1).await, None);
         }
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (0, 2), "{ledger}");
@@ -156,10 +127,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_its_first_message() {
         assert_eq!(refused, ReserveOutcome::Refused(Code::NotReady, 0), "{ledger}");
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 3 }, "{ledger}");
         assert_eq!(fixture.units().await, (4, 1, 0), "{ledger}");
-        assert!(
-            matches!(fixture.reserve(4, "user 4", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
-            "{ledger}"
-        );
+        assert_eq!(fixture.refusal(4, "user 4", 1).await, None, "{ledger}");
     }
 }
 
@@ -186,22 +154,15 @@ async fn a_stray_message_of_an_old_epoch_becomes_a_dead_letter_and_changes_nothi
         pause(&fixture).await;
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 0, epoch: 2 }, "{ledger}");
         resume(&fixture).await;
-        let stream = Keys::of(&fixture.activity).named("orders");
+        let stream = fixture.key("orders");
         let text = format!("{}\tada\tphone\t1\t100\tEUR\t{}\t1", fixture.order_no(1).ulid(), NOW.0);
         for _ in 0..2 {
-            fixture
-                .redis
-                .command("XADD", vec![stream.clone().into(), "*".into(), "o".into(), text.clone().into()])
-                .await
-                .unwrap();
+            fixture.run_redis(&["XADD", &stream, "*", "o", &text]).await;
         }
         assert_eq!(fixture.write_batch().await.unwrap().failed, 2, "{ledger}");
         assert_eq!(dead_letter_reason(&fixture, 1).await.as_deref(), Some(stream::OLD_EPOCH), "{ledger}");
         assert_eq!(fixture.units().await, (3, 0, 0), "{ledger}");
-        assert!(
-            matches!(fixture.reserve(2, "bob", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
-            "{ledger}: still open"
-        );
+        assert_eq!(fixture.refusal(2, "bob", 1).await, None, "{ledger}: still open");
     }
 }
 
@@ -211,14 +172,11 @@ async fn publishing_again_after_a_redis_loss_counts_the_ledgers_orders() {
         let fixture = new_fixture(ledger, 3, 2).await;
         fixture.pending_order(1, "ada", 1).await;
         fixture.paid_order(2, "bob").await;
-        delete_redis_keys(&fixture).await;
+        fixture.delete_redis_keys().await;
         resume(&fixture).await;
         assert_eq!(epochs::load(&fixture.sql, &fixture.activity).await.unwrap(), 2, "{ledger}: a new epoch");
         assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}");
-        assert!(
-            matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
-            "{ledger}: a replay"
-        );
+        assert_eq!(fixture.refusal(1, "ada", 1).await, None, "{ledger}: a replay");
         assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}: takes nothing");
     }
 }
@@ -246,7 +204,7 @@ async fn at_every_call_of_a_rebuild(action: impl AsyncFn(&RealFixture), expected
             assert_eq!(fixture.units().await, expected, "{point}");
             resume(fixture).await;
             let held = Keys::of(&fixture.activity).holders(&fixture.sku);
-            let held = fixture.redis.command("HGET", vec![held.into(), "ada".into()]).await.unwrap();
+            let held = fixture.run_redis(&["HGET", &held, "ada"]).await;
             assert_eq!(held, [RedisValue::Bytes(expected.1.to_string().into_bytes())], "{point}: ada's units");
         },
     )
@@ -259,7 +217,7 @@ async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
     let setup = async |ledger: &'static str| {
         let fixture = new_fixture(ledger, 10, 5).await;
         fixture.pending_order(1, "ada", 1).await;
-        delete_redis_keys(&fixture).await;
+        fixture.delete_redis_keys().await;
         fixture
     };
     at_every_call(
@@ -272,10 +230,7 @@ async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
             fixture.pending_order(2, "bob", 1).await;
         },
         async |fixture, point| {
-            assert!(
-                matches!(fixture.reserve(3, "cyd", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
-                "{point}"
-            );
+            assert_eq!(fixture.refusal(3, "cyd", 1).await, None, "{point}");
             assert_eq!(fixture.write_batch().await.unwrap().failed, 0, "{point}");
             assert_eq!(fixture.units().await, (7, 3, 0), "{point}");
         },

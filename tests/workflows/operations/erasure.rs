@@ -11,22 +11,14 @@ use orders::{dead_letters, ledger::order_rows};
 use payments::ledger::addresses;
 use sale::{ledger::activities, visitors::CachedActivity};
 use serde_json::json;
-use stores::{
-    Redis, Sql, StoreError,
-    keys::ACTIVITIES,
-    ports::{Dialect, SqlValue},
-    shared_value,
-};
+use stores::{Sql, keys::ACTIVITIES, ports::SqlValue, shared_value};
 
 use crate::{
     at_every_call::at_every_call,
     fakes::{FakeKeyValue, FakeProvider},
     fixture::{LEDGERS, NOW, new_fixture},
-    operations::{
-        epochs::{RealFixture, delete_redis_keys},
-        statistics::orders_in_every_status,
-    },
-    stores::RealLedger,
+    operations::{epochs::RealFixture, statistics::orders_in_every_status},
+    stores::{RealLedger, failing},
 };
 
 /// A time before which everything in these tests happened.
@@ -48,28 +40,17 @@ const TABLES: [(&str, &str); 11] = [
 ];
 
 /// A ledger whose process is dead after some calls.
-struct Dying<'a>(&'a RealLedger, Cell<u32>);
-
-impl Sql for Dying<'_> {
-    fn dialect(&self) -> Dialect {
-        self.0.dialect()
-    }
-
-    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        if self.1.get() == 0 {
-            return Err(StoreError::LedgerUnavailable("the process is dead".to_owned()));
-        }
-        self.1.set(self.1.get() - 1);
-        self.0.run(statement, params).await
-    }
+fn dying_after(sql: &RealLedger, calls: usize) -> impl Sql {
+    let made = Cell::new(0);
+    failing(sql, move |_, _| made.replace(made.get() + 1) >= calls)
 }
 
 /// Ends the activity, and removes it from Redis as when its keys have expired.
 pub async fn end(fixture: &RealFixture) {
     let ended = "UPDATE activities SET ends_at = ?2 WHERE id = ?1";
     fixture.sql.run(ended, vec![fixture.activity.as_str().into(), NOW.0.into()]).await.unwrap();
-    delete_redis_keys(fixture).await;
-    fixture.redis.command("SREM", vec![ACTIVITIES.into(), fixture.activity.as_str().into()]).await.unwrap();
+    fixture.delete_redis_keys().await;
+    fixture.run_redis(&["SREM", ACTIVITIES, fixture.activity.as_str()]).await;
 }
 
 async fn erase(fixture: &RealFixture, before: Millis) -> (usize, usize) {
@@ -132,7 +113,7 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
         assert_eq!(shared_value::last::<_, String>(&copies, &key).await.as_deref(), Some("a sale"));
         let mut orders_left = 6;
         for calls in 1.. {
-            let sql = Dying(&fixture.sql, Cell::new(calls));
+            let sql = dying_after(&fixture.sql, calls);
             if erase_old(&fixture.redis, &sql, &copies, LATER, 2, 100, &|| true).await.is_ok() {
                 break;
             }
@@ -168,8 +149,7 @@ async fn an_activity_of_which_something_is_alive_is_kept() {
         let fixture = old_activity(ledger).await;
         kept(&fixture, NOW.plus(-1), "the retention time is not over").await;
         let list = async |command: &str| {
-            let args = vec![ACTIVITIES.into(), fixture.activity.as_str().into()];
-            fixture.redis.command(command, args).await.unwrap();
+            fixture.run_redis(&[command, ACTIVITIES, fixture.activity.as_str()]).await;
         };
         list("SADD").await;
         kept(&fixture, LATER, "Redis may have queued orders").await;
@@ -193,7 +173,7 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
     for ledger in LEDGERS {
         let fixture = old_activity(ledger).await;
         // The process dies after the activity was marked.
-        let sql = Dying(&fixture.sql, Cell::new(1));
+        let sql = dying_after(&fixture.sql, 1);
         erase_old(&fixture.redis, &sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap_err();
         let spec = sale::ledger::activities::load(&fixture.sql, &fixture.activity).await.unwrap();
         assert_eq!(spec, None, "{ledger}: operators do not see it any more");

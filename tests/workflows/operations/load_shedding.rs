@@ -2,18 +2,17 @@
 
 use std::cell::Cell;
 
-use domain::{activity::ActivityState, http::problem::Code};
-use operations::commands::{activities::OperationOutcome, shed};
-use sale::{ledger::activities, reserve::ReserveOutcome};
+use domain::http::problem::Code;
+use operations::commands::shed;
 use stores::{
     Redis, Sql, StoreError,
-    keys::{ACTIVITIES, Keys},
+    keys::ACTIVITIES,
     ports::{RedisArg, RedisValue},
 };
 
 use crate::{
     fixture::{Fixture, LEDGERS, RealFixture, new_fixture},
-    operations::epochs::{delete_redis_keys, pause, rebuild_activity, resume},
+    operations::epochs::{pause, rebuild_activity, resume},
     stores::{RealLedger, RealRedis},
 };
 
@@ -30,8 +29,7 @@ impl Redis for IsolatedRedis {
             return Err(StoreError::RedisUnavailable("away".to_owned()));
         }
         if name == "SMEMBERS" {
-            let args = vec![ACTIVITIES.into(), self.activity.as_str().into()];
-            let known = self.redis.command("SISMEMBER", args).await?;
+            let known = self.redis.command("SISMEMBER", vec![ACTIVITIES.into(), self.activity.as_str().into()]).await?;
             return Ok(if known == [RedisValue::Int(1)] {
                 vec![RedisValue::Bytes(self.activity.clone().into_bytes())]
             } else {
@@ -44,21 +42,19 @@ impl Redis for IsolatedRedis {
 
 /// Hides the other tests' activities from the fixture.
 pub fn isolated(fixture: Fixture<RealRedis, RealLedger>) -> Fixture<IsolatedRedis, RealLedger> {
-    let Fixture { redis, sql, activity, sku, start_key, per_user } = fixture;
-    let redis = IsolatedRedis { redis, activity: activity.to_string(), unavailable: Cell::new(false) };
-    Fixture { redis, sql, activity, sku, start_key, per_user }
+    let activity = fixture.activity.to_string();
+    fixture.map_stores(|redis, sql| (IsolatedRedis { redis, activity, unavailable: Cell::new(false) }, sql))
 }
 
 /// Undoes [`isolated`].
 fn shared(fixture: Fixture<IsolatedRedis, RealLedger>) -> RealFixture {
-    let Fixture { redis, sql, activity, sku, start_key, per_user } = fixture;
-    Fixture { redis: redis.redis, sql, activity, sku, start_key, per_user }
+    fixture.map_stores(|redis, sql| (redis.redis, sql))
 }
 
 async fn is_shed<R: Redis, S: Sql>(fixture: &Fixture<R, S>, n: u64) -> bool {
-    match fixture.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome {
-        ReserveOutcome::Refused(Code::Overloaded, _) => true,
-        ReserveOutcome::Queued(_) => false,
+    match fixture.refusal(n, &format!("user {n}"), 1).await {
+        Some(Code::Overloaded) => true,
+        None => false,
         other => panic!("{other:?}"),
     }
 }
@@ -74,24 +70,13 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         rebuild_activity(&fixture).await;
         resume(&fixture).await;
         assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off after a rebuild");
-        delete_redis_keys(&fixture).await;
+        fixture.delete_redis_keys().await;
         resume(&fixture).await;
         assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off after Redis lost its data");
 
-        let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-        spec.title = "Another".to_owned();
-        let activity = domain::ids::ActivityId::parse(&format!("{}-b", fixture.activity)).unwrap();
-        let fixture = Fixture { activity, ..fixture };
-        assert!(matches!(
-            fixture.operator().put(&fixture.activity, spec, None).await.unwrap(),
-            OperationOutcome::Done(_)
-        ));
-        assert!(matches!(
-            fixture.operator().set_state(&fixture.activity, ActivityState::Published).await.unwrap(),
-            OperationOutcome::Done(_)
-        ));
-        let start_key = domain::gate::start_key(crate::fixture::TICKET_SECRET, &fixture.activity, "nonce").unwrap();
-        let fixture = isolated(Fixture { start_key, ..fixture });
+        let mut fixture = fixture;
+        fixture.publish_second_activity().await;
+        let fixture = isolated(fixture);
         assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off for an activity published during shedding");
 
         assert_eq!(shed::set(&fixture.redis, &fixture.sql, false).await.unwrap(), 1, "{ledger}");
@@ -109,15 +94,15 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
 async fn load_shedding_creates_no_gate() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
-        delete_redis_keys(&fixture).await;
+        fixture.delete_redis_keys().await;
         let fixture = isolated(fixture);
         assert_eq!(
             shed::set(&fixture.redis, &fixture.sql, true).await.unwrap(),
             0,
             "{ledger}: a gate was changed although none exists"
         );
-        let gate = Keys::of(&fixture.activity).named("gate");
-        assert_eq!(fixture.redis.command("EXISTS", vec![gate.into()]).await.unwrap(), [RedisValue::Int(0)], "{ledger}");
+        let gate = fixture.key("gate");
+        assert_eq!(fixture.run_redis(&["EXISTS", &gate]).await, [RedisValue::Int(0)], "{ledger}");
     }
 }
 

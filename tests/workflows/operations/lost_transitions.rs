@@ -12,8 +12,7 @@ use payments::{
         refunds,
     },
 };
-use sale::reserve::ReserveOutcome;
-use stores::{Redis, Sql, keys::Keys};
+use stores::{Sql, keys::Keys};
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
@@ -30,18 +29,12 @@ async fn rebuild_and_resume(fixture: &RealFixture) {
 
 /// Deletes an order's record in Redis, as when it expires an hour after the order was closed.
 async fn delete_redis_record(fixture: &RealFixture, order_no: &OrderNo) {
-    let record = Keys::of(&fixture.activity).order(order_no.ulid());
-    fixture.redis.command("DEL", vec![record.into()]).await.unwrap();
-}
-
-async fn statuses(fixture: &RealFixture, order_no: &OrderNo) -> (Option<OrderStatus>, Option<OrderStatus>) {
-    (fixture.ledger_status(order_no).await, fixture.redis_status(order_no).await)
+    fixture.run_redis(&["DEL", &Keys::of(&fixture.activity).order(order_no.ulid())]).await;
 }
 
 /// Asserts that the order holds no unit, and that operators see its refund until a callback has the payment id.
 async fn assert_refund_waits_for_payment_id(fixture: &RealFixture, order_no: &OrderNo, ledger: &str) {
-    let refunding = Some(OrderStatus::Refunding);
-    assert_eq!(statuses(fixture, order_no).await, (refunding, refunding), "{ledger}");
+    fixture.assert_status(order_no, OrderStatus::Refunding, ledger).await;
     assert!(!fixture.order_row(order_no).await.live, "{ledger}");
     let payments = async || {
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
@@ -50,11 +43,6 @@ async fn assert_refund_waits_for_payment_id(fixture: &RealFixture, order_no: &Or
     assert_eq!(payments().await, [LOST_PAYMENT], "{ledger}: the lost payment is not reported to operators");
     assert_eq!(fixture.payment_succeeded(order_no, "again").await.unwrap(), CallbackEffect::Changed, "{ledger}");
     assert_eq!(payments().await, [format!("pay-{order_no}")], "{ledger}");
-}
-
-/// The same status in the ledger and in Redis.
-fn both(status: OrderStatus) -> (Option<OrderStatus>, Option<OrderStatus>) {
-    (Some(status), Some(status))
 }
 
 #[tokio::test]
@@ -73,20 +61,11 @@ async fn a_sold_out_activity_keeps_the_order_that_took_a_released_unit() {
             fixture.check_gates().await;
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}: the totals must look consistent");
             rebuild_and_resume(&fixture).await;
-            assert_eq!(statuses(&fixture, &released).await, both(OrderStatus::Cancelled), "{ledger}");
-            assert_eq!(statuses(&fixture, &kept).await, both(OrderStatus::PendingPayment), "{ledger}");
+            fixture.assert_status(&released, OrderStatus::Cancelled, ledger).await;
+            fixture.assert_status(&kept, OrderStatus::PendingPayment, ledger).await;
             assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
-            assert!(
-                matches!(fixture.reserve(2, "bob", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
-                "{ledger}"
-            );
-            assert!(
-                matches!(
-                    fixture.reserve(3, "cyd", 1).await.unwrap().outcome,
-                    ReserveOutcome::Refused(Code::SoldOut, _)
-                ),
-                "{ledger}"
-            );
+            assert_eq!(fixture.refusal(2, "bob", 1).await, None, "{ledger}");
+            assert_eq!(fixture.refusal(3, "cyd", 1).await, Some(Code::SoldOut), "{ledger}");
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
             // The unit is released only once.
             fixture.cancel(&kept).await.unwrap();
@@ -111,7 +90,7 @@ async fn a_released_order_that_was_paid_late_since_the_backup_stays_paid() {
             fixture.payment_succeeded(&order_no, "late").await.unwrap();
             fixture.restore_backup().await;
             rebuild_and_resume(&fixture).await;
-            assert_eq!(statuses(&fixture, &order_no).await, both(OrderStatus::Paid), "{ledger}");
+            fixture.assert_status(&order_no, OrderStatus::Paid, ledger).await;
             assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
             assert_eq!(
                 fixture.payment_succeeded(&order_no, "late").await.unwrap(),
@@ -148,13 +127,13 @@ async fn the_refund_of_a_late_payment_is_still_due_whatever_the_ledger_lost() {
                     fixture.restore_older_ledger(&[&late]).await;
                 }
                 rebuild_and_resume(&fixture).await;
-                assert_eq!(statuses(&fixture, &other).await, both(OrderStatus::PendingPayment), "{ledger}, {lost}");
+                fixture.assert_status(&other, OrderStatus::PendingPayment, &format!("{ledger}, {lost}")).await;
                 match (back, lost) {
                     (true, "everything") => {
                         assert_eq!(fixture.ledger_status(&late).await, None, "{ledger}: it is over")
                     }
                     (true, _) => {
-                        assert_eq!(statuses(&fixture, &late).await, both(OrderStatus::Refunded), "{ledger}, {lost}")
+                        fixture.assert_status(&late, OrderStatus::Refunded, &format!("{ledger}, {lost}")).await
                     }
                     (false, _) => assert_refund_waits_for_payment_id(&fixture, &late, ledger).await,
                 }
@@ -186,8 +165,8 @@ async fn a_unit_released_since_the_backup_goes_to_the_buyer_who_paid_for_it() {
             let paid = fixture.paid_order(2, "bob").await;
             fixture.restore_backup().await;
             rebuild_and_resume(&fixture).await;
-            assert_eq!(statuses(&fixture, &released).await, both(end), "{ledger}");
-            assert_eq!(statuses(&fixture, &paid).await, both(OrderStatus::Paid), "{ledger}");
+            fixture.assert_status(&released, end, ledger).await;
+            fixture.assert_status(&paid, OrderStatus::Paid, ledger).await;
             assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
             assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
             assert_eq!(fixture.claim_open_refunds().await, 0, "{ledger}");
@@ -212,7 +191,7 @@ async fn a_paid_order_without_a_free_unit_in_the_restored_ledger_is_refunded() {
             fixture.restore_backup().await;
             delete_redis_record(&fixture, &held).await;
             rebuild_and_resume(&fixture).await;
-            assert_eq!(statuses(&fixture, &held).await, both(OrderStatus::PendingPayment), "{ledger}");
+            fixture.assert_status(&held, OrderStatus::PendingPayment, ledger).await;
             assert_refund_waits_for_payment_id(&fixture, &paid, ledger).await;
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
             assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
@@ -229,8 +208,9 @@ async fn paid_orders_come_first_if_the_restored_ledger_has_too_few_units() {
         pause(&fixture).await;
         fixture.sql.run("UPDATE skus SET total = 1", vec![]).await.unwrap();
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
-        assert_eq!(statuses(&fixture, &paid).await, both(OrderStatus::Paid), "{ledger}");
-        assert_eq!(statuses(&fixture, &waiting).await, (None, Some(OrderStatus::Failed)), "{ledger}");
+        fixture.assert_status(&paid, OrderStatus::Paid, ledger).await;
+        assert_eq!(fixture.ledger_status(&waiting).await, None, "{ledger}");
+        assert_eq!(fixture.redis_status(&waiting).await, Some(OrderStatus::Failed), "{ledger}");
         assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 1, "{ledger}");
     }
 }
@@ -243,11 +223,7 @@ async fn a_ticket_whose_order_was_released_and_lost_makes_no_second_order() {
         fixture.cancel(&lost).await.unwrap();
         fixture.restore_older_ledger(&[&lost]).await;
         rebuild_and_resume(&fixture).await;
-        let again = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
-        assert!(
-            matches!(again, ReserveOutcome::Queued(_)),
-            "{ledger}: a replay must return the earlier result: {again:?}"
-        );
+        assert_eq!(fixture.refusal(1, "ada", 1).await, None, "{ledger}: a replay must return the earlier result");
         assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Cancelled), "{ledger}");
         assert_eq!(fixture.units().await, (1, 0, 0), "{ledger}: the replay changed the stock");
     }
@@ -265,7 +241,7 @@ async fn a_rebuild_stops_if_the_ledger_lost_the_sku_of_a_paid_order() {
         fixture.sql.run("UPDATE skus SET sku = 'phone'", vec![]).await.unwrap();
         // The restored ledger has the activity as published. Its gate is paused, and the rebuild trusts the gate.
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
-        assert_eq!(statuses(&fixture, &paid).await, both(OrderStatus::Paid), "{ledger}");
+        fixture.assert_status(&paid, OrderStatus::Paid, ledger).await;
         assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
     }
 }
@@ -287,7 +263,7 @@ async fn transitions_that_only_the_ledger_has_survive_a_rebuild() {
         for (order_no, status) in
             [(&cancelled, OrderStatus::Cancelled), (&paid, OrderStatus::Paid), (&back, OrderStatus::Refunded)]
         {
-            assert_eq!(statuses(&fixture, order_no).await, both(status), "{ledger}");
+            fixture.assert_status(order_no, status, ledger).await;
         }
         assert_eq!(fixture.order_row(&paid).await.payment, "p", "{ledger}");
         assert_eq!(fixture.units().await, (2, 0, 1), "{ledger}");
@@ -340,7 +316,7 @@ async fn a_rebuild_that_crashes_while_it_backfills_transitions_can_be_repeated()
         },
         async |fixture, point| {
             for (n, status) in [(1, OrderStatus::Cancelled), (2, OrderStatus::Paid), (3, OrderStatus::Refunding)] {
-                assert_eq!(statuses(fixture, &fixture.order_no(n)).await, both(status), "{point}: {n}");
+                fixture.assert_status(&fixture.order_no(n), status, &format!("{point}: {n}")).await;
             }
             assert_eq!((fixture.units().await, fixture.claim_open_refunds().await), ((0, 0, 1), 1), "{point}");
         },

@@ -10,14 +10,14 @@ use operations::{
         rebuild::{RebuildOutcome, Step, continue_interrupted},
     },
 };
-use sale::{ledger::epochs, reserve::ReserveOutcome};
+use sale::ledger::epochs;
 use stores::{Redis, Sql, keys::Keys, ports::RedisValue};
 
 use crate::{
     at_every_call::at_every_call,
-    crash_points::crash_at_every_call_and_recover,
+    crash_points::{CrashingFixture, crash_at_every_call_and_recover},
     fixture::{LEDGERS, NOW, ONE_ORDER, TICKET_SECRET, WHOLE_REBUILD, new_fixture, rebuild_of},
-    operations::epochs::{RealFixture, delete_redis_keys, pause, resume},
+    operations::epochs::{RealFixture, pause, resume},
 };
 
 /// One batch of two orders in each call.
@@ -51,8 +51,7 @@ async fn finish_rebuild(fixture: &RealFixture) -> (i64, i64) {
 /// Returns the buyers' units, as Redis counts them for the limit of each.
 async fn holders(fixture: &RealFixture) -> Vec<RedisValue> {
     let holders = Keys::of(&fixture.activity).holders(&fixture.sku);
-    let args = vec![holders.into(), "ada".into(), "bob".into(), "cyd".into()];
-    fixture.redis.command("HMGET", args).await.unwrap()
+    fixture.run_redis(&["HMGET", &holders, "ada", "bob", "cyd"]).await
 }
 
 /// Continues what was interrupted, as a sweep does `ms` milliseconds after [`NOW`].
@@ -138,19 +137,23 @@ async fn another_activity_sells_between_the_calls_of_a_rebuild() {
     }
 }
 
+/// Crashes a rebuild in calls at each call of a store, and continues it.
+async fn crash_in_calls_and_continue(prepare: impl AsyncFn(&RealFixture), check: impl AsyncFn(&RealFixture, &str)) {
+    let rebuild = async |fixture: &CrashingFixture| {
+        while matches!(fixture.rebuild(TWO_ORDERS).await?, RebuildOutcome::Running(_)) {}
+        Ok(())
+    };
+    let continue_it = async |fixture: &RealFixture| {
+        let outcome = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
+        assert!(matches!(outcome, RebuildOutcome::Done { .. }), "{outcome:?}");
+    };
+    crash_at_every_call_and_recover(10, prepare, rebuild, continue_it, check).await;
+}
+
 #[tokio::test]
 async fn a_rebuild_in_calls_that_crashes_is_continued() {
-    crash_at_every_call_and_recover(
-        10,
+    crash_in_calls_and_continue(
         async |fixture| sell_three(fixture).await,
-        async |fixture| {
-            while matches!(fixture.rebuild(TWO_ORDERS).await?, RebuildOutcome::Running(_)) {}
-            Ok(())
-        },
-        async |fixture| {
-            let outcome = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
-            assert!(matches!(outcome, RebuildOutcome::Done { .. }), "{outcome:?}");
-        },
         async |fixture, point| {
             assert_eq!(fixture.units().await, (7, 2, 1), "{point}");
             assert_eq!(holders(fixture).await, units([1, 1, 1]), "{point}");
@@ -182,8 +185,8 @@ async fn two_rebuilds_in_calls_at_once_count_every_unit_once() {
             fixture.recover().await;
             assert_eq!(fixture.units().await, (7, 2, 1), "{point}");
             assert_eq!(holders(fixture).await, units([1, 1, 1]), "{point}");
-            let index = Keys::of(&fixture.activity).named("index");
-            let length = fixture.redis.command("STRLEN", vec![index.into()]).await.unwrap();
+            let index = fixture.key("index");
+            let length = fixture.run_redis(&["STRLEN", &index]).await;
             assert_eq!(length, [RedisValue::Int(3 * 26)], "{point}: the index has each order once");
         },
     )
@@ -265,7 +268,7 @@ async fn the_sweeper_leaves_a_rebuild_whose_activity_was_resumed() {
 async fn lose_redis_keys(fixture: &RealFixture) -> OperatorContext<'_, impl Redis, impl Sql> {
     set_up(fixture).await;
     fixture.write_batch().await.unwrap();
-    delete_redis_keys(fixture).await;
+    fixture.delete_redis_keys().await;
     OperatorContext { rebuild_budget: ONE_ORDER, ..fixture.operator() }
 }
 
@@ -278,10 +281,7 @@ async fn publishing_an_activity_whose_gate_is_gone_answers_while_it_is_rebuilt()
         let OperationOutcome::Rebuilding(activity, progress) = published else { panic!("{ledger}: {published:?}") };
         assert_eq!(activity.state, ActivityState::Published, "{ledger}");
         assert_eq!((progress.step, progress.orders, progress.total), (Step::Restore, 1, 4), "{ledger}");
-        assert!(
-            matches!(fixture.reserve(5, "eve", 1).await.unwrap().outcome, ReserveOutcome::Refused(..)),
-            "{ledger}: sold before every order was counted"
-        );
+        assert!(fixture.refusal(5, "eve", 1).await.is_some(), "{ledger}: sold before every order was counted");
         sweep_until_rebuilt(&fixture).await;
         fixture.pending_order(5, "eve", 1).await;
         assert_eq!(fixture.units().await, (6, 3, 1), "{ledger}");
@@ -299,10 +299,7 @@ async fn an_operators_change_during_a_rebuild_is_there_when_it_ends() {
         let paused = operator.set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
         assert!(matches!(paused, OperationOutcome::Rebuilding(..)), "{ledger}: {paused:?}");
         sweep_until_rebuilt(&fixture).await;
-        assert!(
-            matches!(fixture.reserve(5, "eve", 1).await.unwrap().outcome, ReserveOutcome::Refused(..)),
-            "{ledger}: a paused sale sells"
-        );
+        assert!(fixture.refusal(5, "eve", 1).await.is_some(), "{ledger}: a paused sale sells");
         assert_eq!(fixture.units().await, (12, 2, 1), "{ledger}");
     }
 }
@@ -329,7 +326,7 @@ async fn a_rebuild_reads_no_keys_of_other_activities() {
     let fixture = new_fixture("sqlite", 10, 2).await;
     set_up(&fixture).await;
     finish_rebuild(&fixture).await;
-    let info = fixture.redis.command("INFO", vec!["commandstats".into()]).await.unwrap();
+    let info = fixture.run_redis(&["INFO", "commandstats"]).await;
     let [RedisValue::Bytes(info)] = &info[..] else { panic!("{info:?}") };
     let called: HashSet<_> = String::from_utf8_lossy(info)
         .lines()
@@ -371,7 +368,7 @@ async fn an_order_paid_late_is_backfilled_although_its_first_record_expired() {
         fixture.cancel(&late).await.unwrap();
         let keys = Keys::of(&fixture.activity);
         for key in [keys.order(late.ulid()), keys.named("index")] {
-            fixture.redis.command("DEL", vec![key.into()]).await.unwrap();
+            fixture.run_redis(&["DEL", &key]).await;
         }
         fixture.payment_succeeded(&late, "late").await.unwrap();
         fixture.restore_older_ledger(&[&late]).await;
@@ -384,22 +381,13 @@ async fn an_order_paid_late_is_backfilled_although_its_first_record_expired() {
 
 #[tokio::test]
 async fn a_crashed_backfill_in_calls_is_continued() {
-    crash_at_every_call_and_recover(
-        10,
+    crash_in_calls_and_continue(
         async |fixture| {
             fixture.back_up().await;
             fixture.pending_order(1, "ada", 1).await;
             fixture.paid_order(2, "bob").await;
             fixture.restore_backup().await;
             pause(fixture).await;
-        },
-        async |fixture| {
-            while matches!(fixture.rebuild(TWO_ORDERS).await?, RebuildOutcome::Running(_)) {}
-            Ok(())
-        },
-        async |fixture| {
-            let outcome = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
-            assert!(matches!(outcome, RebuildOutcome::Done { .. }), "{outcome:?}");
         },
         async |fixture, point| {
             assert_eq!(fixture.units().await, (8, 1, 1), "{point}");

@@ -6,11 +6,8 @@ use domain::{activity::ActivityState, http::problem::Code, ids::UserId, order::O
 use operations::{commands::activities::OperationOutcome, upkeep::rebuild::RebuildOutcome};
 use orders::{dead_letters, order_writer, status::load_order};
 use payments::ledger::{callback_rows::LOST_PAYMENT, refunds};
-use sale::{
-    ledger::{activities, epochs},
-    reserve::ReserveOutcome,
-};
-use stores::{Redis, Sql};
+use sale::ledger::epochs;
+use stores::Sql;
 
 use crate::{
     crash_points::crash_at_every_call_and_recover,
@@ -21,7 +18,7 @@ use crate::{
 /// Sells one unit, restocks two and sells them; then restores a ledger without the restock and the two orders.
 async fn sell_restock_then_restore_ledger(fixture: &RealFixture) {
     fixture.pending_order(1, "ada", 1).await;
-    fixture.operator().restock(&fixture.activity, &fixture.sku, 2, None).await.unwrap();
+    fixture.restock(2).await;
     let lost = [fixture.pending_order(2, "bob", 1).await, fixture.pending_order(3, "cyd", 1).await];
     fixture.restore_older_ledger(&lost.each_ref()).await;
     fixture.sql.run("UPDATE skus SET total = 1", vec![]).await.unwrap();
@@ -40,10 +37,7 @@ async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transiti
         start_second_epoch(&fixture).await;
         fixture.restore_older_ledger(&[]).await;
         for n in 1..=3 {
-            assert!(matches!(
-                fixture.reserve(n, &format!("user {n}"), 1).await.unwrap().outcome,
-                ReserveOutcome::Queued(_)
-            ));
+            assert_eq!(fixture.refusal(n, &format!("user {n}"), 1).await, None);
         }
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (3, 0), "{ledger}: an accepted reservation has no order");
@@ -92,11 +86,10 @@ async fn an_activity_whose_gate_is_ahead_of_the_ledger_can_be_paused_at_once() {
         }
         fixture.restore_older_ledger(&[]).await;
         pause(&fixture).await;
-        let refused = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
-        assert!(matches!(refused, ReserveOutcome::Refused(Code::Paused, _)), "{ledger}: {refused:?}");
+        assert_eq!(fixture.refusal(1, "ada", 1).await, Some(Code::Paused), "{ledger}");
         resume(&fixture).await;
-        assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)), "{ledger}");
-        fixture.operator().restock(&fixture.activity, &fixture.sku, 2, None).await.unwrap();
+        assert_eq!(fixture.refusal(1, "ada", 1).await, None, "{ledger}");
+        fixture.restock(2).await;
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (4, 1, 0), "{ledger}: a change reaches Redis");
     }
@@ -129,17 +122,11 @@ async fn a_restock_after_a_restored_backup_sets_the_total_and_oversells_nothing(
         assert_done(restock(1).await);
         assert!(matches!(restock(-1).await, OperationOutcome::Conflict(_)), "{ledger}");
         assert_done(operator.set_state(&fixture.activity, ActivityState::Paused).await.unwrap());
-        assert!(matches!(
-            fixture.reserve(4, "dee", 1).await.unwrap().outcome,
-            ReserveOutcome::Refused(Code::Paused, _)
-        ));
+        assert_eq!(fixture.refusal(4, "dee", 1).await, Some(Code::Paused));
         assert_done(operator.set_state(&fixture.activity, ActivityState::Published).await.unwrap());
-        assert!(
-            matches!(fixture.reserve(4, "dee", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::SoldOut, _)),
-            "{ledger}"
-        );
+        assert_eq!(fixture.refusal(4, "dee", 1).await, Some(Code::SoldOut), "{ledger}");
         assert_done(restock(2).await);
-        assert!(matches!(fixture.reserve(5, "eve", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)), "{ledger}");
+        assert_eq!(fixture.refusal(5, "eve", 1).await, None, "{ledger}");
         assert_done(operator.rotate_start_key(&fixture.activity).await.unwrap());
         pause(&fixture).await;
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 4, epoch: 2 }, "{ledger}");
@@ -200,12 +187,8 @@ async fn orders_that_the_ledger_lost_are_backfilled_and_their_units_not_sold_aga
                 "{ledger}: the second payment is not refunded"
             );
             // Exactly one unit is left.
-            assert!(
-                matches!(fixture.reserve(7, "gus", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)),
-                "{ledger}"
-            );
-            let sold_out = fixture.reserve(8, "hal", 1).await.unwrap().outcome;
-            assert!(matches!(sold_out, ReserveOutcome::Refused(Code::SoldOut, _)), "{ledger}: {sold_out:?}");
+            assert_eq!(fixture.refusal(7, "gus", 1).await, None, "{ledger}");
+            assert_eq!(fixture.refusal(8, "hal", 1).await, Some(Code::SoldOut), "{ledger}");
         }
     }
 }
@@ -216,7 +199,7 @@ async fn an_activity_that_the_ledger_lost_is_recreated_and_its_orders_are_backfi
         let fixture = new_fixture(ledger, 4, 1).await;
         start_second_epoch(&fixture).await;
         let (pending, paid) = (fixture.pending_order(1, "ada", 1).await, fixture.paid_order(2, "bob").await);
-        let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+        let spec = fixture.stored().await.spec;
         fixture.restore_older_ledger(&[&pending, &paid]).await;
         for (table, id) in [("skus", "activity"), ("epochs", "activity"), ("activities", "id")] {
             let statement = format!("DELETE FROM {table} WHERE {id} = ?1");
@@ -283,9 +266,9 @@ async fn an_order_of_an_older_epoch_is_not_backfilled() {
         fixture.restore_older_ledger(&[&lost]).await;
         // The record is of an epoch before the gate's: Redis does not count the order any more.
         let keys = stores::keys::Keys::of(&fixture.activity);
-        fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await.unwrap();
+        fixture.set_state(ActivityState::Paused).await;
         let record = keys.order(lost.ulid());
-        fixture.redis.command("HSET", vec![record.into(), "epoch".into(), "0".into()]).await.unwrap();
+        fixture.run_redis(&["HSET", &record, "epoch", "0"]).await;
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 0, epoch: 2 }, "{ledger}");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");
     }
@@ -310,7 +293,7 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         let failed = load_order(&fixture.redis, &lost).await.unwrap().order.unwrap();
         assert_eq!((failed.pay_by, failed.reason.as_deref()), (None, Some("no_room_in_ledger")), "{ledger}");
         // After a restock the dead letter can be requeued.
-        fixture.operator().restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap();
+        fixture.restock(1).await;
         let requeued = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost).await.unwrap();
         assert_eq!(requeued, dead_letters::RequeueOutcome::Queued, "{ledger}");
         fixture.write_batch().await.unwrap();

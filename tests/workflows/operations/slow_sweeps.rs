@@ -17,10 +17,7 @@ use operations::{
         sweep::{SweepOutcome, Sweeper},
     },
 };
-use orders::{
-    event_delivery::WebhookTarget,
-    ledger::{events::set_enabled, order_rows},
-};
+use orders::ledger::{events::set_enabled, order_rows};
 use payments::{callbacks, ledger::addresses};
 use stores::{
     Redis, Sql, StoreError,
@@ -29,14 +26,16 @@ use stores::{
 };
 
 use crate::{
-    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
-    fixture::{Fixture, LEDGERS, NOW, ONE_ORDER, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture, rebuild_of},
+    fixture::{
+        Fixture, LEDGERS, NOW, ONE_ORDER, Services, WHOLE_REBUILD, check_gates, new_fixture, rebuild_of, sweeper,
+    },
     operations::{
         epochs::pause,
         erasure::{self, old_activity},
         rebuilds,
     },
-    stores::{RealLedger, RealRedis},
+    orders::events::TARGET,
+    stores::{RealLedger, RealRedis, slowed},
 };
 
 /// A ledger on which statements that contain a text take a time, by a stopwatch that nothing else moves.
@@ -80,19 +79,12 @@ impl<'a> SlowLedger<'a> {
 
     /// Runs a sweep that begins at `now`, and keeps activities for `activity_days`.
     async fn sweep(&self, redis: &RealRedis, now: Millis, activity_days: Option<i64>) -> Report {
+        let services = Services::accepting();
+        let clock = || now.plus(self.stopwatch.get().as_millis() as i64);
         let sweeper = Sweeper {
-            redis,
-            key_value: &FakeKeyValue::default(),
-            sql: self,
-            provider: Some(&FakeProvider::default()),
-            http: &FakeEndpoint::default(),
-            events: None,
-            ticket_secret: TICKET_SECRET,
             retention: Retention { address_days: Some(30), activity_days },
-            owner: "a sweeper",
-            clock: &|| now.plus(self.stopwatch.get().as_millis() as i64),
             stopwatch: &|| self.stopwatch.get(),
-            log: &|_| (),
+            ..sweeper((redis, self), &services, &clock)
         };
         match sweeper.run(now).await.unwrap() {
             SweepOutcome::Swept(report, None) => *report,
@@ -203,29 +195,13 @@ async fn a_slow_erasure_of_rows_stops_after_a_batch() {
     }
 }
 
-/// A ledger on which statements that contain a text take half a second.
-pub struct SleepingLedger<'a>(pub &'a RealLedger, pub &'static str);
-
-impl Sql for SleepingLedger<'_> {
-    fn dialect(&self) -> Dialect {
-        self.0.dialect()
-    }
-
-    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        if statement.contains(self.1) {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-        self.0.run(statement, params).await
-    }
-}
-
 #[tokio::test]
 async fn the_time_to_pay_starts_when_a_slow_rebuild_writes_the_order() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 5).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         pause(&fixture).await;
-        let slow = SleepingLedger(&fixture.sql, "INTO rebuilds");
+        let slow = slowed(&fixture.sql, "INTO rebuilds");
         rebuild_of(&fixture.redis, &slow, &fixture.activity, WHOLE_REBUILD).run(None).await.unwrap();
         let pay_by = fixture.order_row(&fixture.order_no(1)).await.order.pay_by.unwrap();
         assert!(pay_by >= NOW.plus(500 + 300_000), "{ledger}: {pay_by:?}");
@@ -239,7 +215,7 @@ async fn slow_callbacks_leave_time_for_renewing_the_lease() {
         for n in 1..=5 {
             fixture.record_payment(&fixture.order_no(n), NOW).await;
         }
-        let slow = SleepingLedger(&fixture.sql, "UPDATE callbacks");
+        let slow = slowed(&fixture.sql, "UPDATE callbacks");
         let mut left = 5;
         while left > 0 {
             let later = NOW.plus(60_000);
@@ -263,7 +239,7 @@ async fn slow_corrections_of_gates_leave_time_for_the_rest_of_a_sweep() {
         }
         let change = "UPDATE activities SET version = version + 1, updated_at = 0";
         fixture.sql.run(change, Vec::new()).await.unwrap();
-        let slow = SleepingLedger(&fixture.sql, "WHERE id = ?1 AND state");
+        let slow = slowed(&fixture.sql, "WHERE id = ?1 AND state");
         let mut left = 7;
         while left > 0 {
             let mut report = Report::default();
@@ -312,29 +288,13 @@ async fn a_stream_that_redis_cannot_read_keeps_no_other_activity_from_its_events
         redis.command("SREM", vec![ACTIVITIES.into(), broken.as_str().into()]).await.unwrap();
         let stream = Keys::of(&broken).named("orders");
         redis.command("SET", vec![stream.into(), "not a stream".into()]).await.unwrap();
-        let endpoint = FakeEndpoint::default();
+        let services = Services::accepting();
         set_enabled(&fixture.sql, true).await.unwrap();
         fixture.pending_order(1, "ada", 1).await;
-        let sweeper = Sweeper {
-            redis: &redis,
-            key_value: &FakeKeyValue::default(),
-            sql: &fixture.sql,
-            provider: Some(&FakeProvider::default()),
-            http: &endpoint,
-            events: Some(WebhookTarget {
-                url: "https://shop.example",
-                secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
-            }),
-            ticket_secret: TICKET_SECRET,
-            retention: Retention::default(),
-            owner: "a sweeper",
-            clock: &|| NOW,
-            stopwatch: &|| Duration::ZERO,
-            log: &|_| (),
-        };
+        let sweeper = Sweeper { events: Some(TARGET), ..sweeper((&redis, &fixture.sql), &services, &|| NOW) };
         let swept = sweeper.run(NOW).await.unwrap();
         let SweepOutcome::Swept(report, None) = swept else { panic!("{ledger}: {swept:?}") };
-        assert_eq!((report.events, endpoint.requests.borrow().len()), (1, 1), "{ledger}");
+        assert_eq!((report.events, services.http.requests.borrow().len()), (1, 1), "{ledger}");
         assert_eq!(report.stuck, BTreeSet::from([broken.clone()]), "{ledger}");
 
         let stats = stats::recent_stats(&redis).await.unwrap();

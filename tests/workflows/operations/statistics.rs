@@ -8,8 +8,7 @@ use operations::commands::{
 };
 use sale::ledger::activities;
 use stores::{
-    Redis, Sql, StoreError,
-    keys::Keys,
+    Sql, StoreError,
     ports::{Dialect, SqlValue},
 };
 
@@ -70,7 +69,7 @@ async fn counters_count_every_order_in_its_status() {
         let expected = [("pending_payment", 1), ("paid", 1), ("cancelled", 1), ("refunding", 2), ("refunded", 1)];
         let expected: BTreeMap<_, _> = expected.map(|(status, orders)| (status.to_owned(), orders)).into();
         assert_eq!(stats::orders_by_status(&fixture.sql, &fixture.activity).await.unwrap(), expected, "{ledger}");
-        let activity = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap();
+        let activity = fixture.stored().await;
         assert_eq!((activity.live_units[0].pending, activity.live_units[0].sold), (5, 2), "{ledger}");
         assert_eq!(fixture.units().await, (0, 5, 2), "{ledger}");
     }
@@ -129,8 +128,8 @@ async fn an_audit_by_counters_agrees_with_the_audit_and_reads_no_orders() {
         let expected = SkuLedgerStats { most_per_user: 0, ..expected };
         assert_eq!(by_counters().await, SkuAudit { ledger: Some(expected), ..full.skus[0].clone() }, "{ledger}");
         // A unit that Redis lost is drift.
-        let stats = Keys::of(&fixture.activity).named("stats");
-        fixture.redis.command("HINCRBY", vec![stats.into(), "sold:phone".into(), "-1".into()]).await.unwrap();
+        let stats = fixture.key("stats");
+        fixture.run_redis(&["HINCRBY", &stats, "sold:phone", "-1"]).await;
         assert_ne!(by_counters().await.drift, 0, "{ledger}");
         for (statement, _) in sql.statements.take() {
             assert!(!statement.split_whitespace().any(|word| word == "orders"), "{ledger}: {statement}");
@@ -145,12 +144,11 @@ async fn the_metrics_forget_an_activity_a_day_after_its_end() {
         let stats = stats::recent_stats(&fixture.redis).await.unwrap();
         stats.activities.iter().any(|(activity, _)| *activity == fixture.activity)
     };
-    let gate = Keys::of(&fixture.activity).named("gate");
+    let gate = fixture.key("gate");
     for (hours_since_end, expected) in [(-1, true), (23, true), (25, false)] {
         let now = stats::stats(&fixture.redis, &fixture.activity).await.unwrap().unwrap().server_time;
         let kept_until = now.plus((7 * 24 - hours_since_end) * 3_600_000).0.to_string();
-        let args = vec![gate.clone().into(), "keep_until".into(), kept_until.into()];
-        fixture.redis.command("HSET", args).await.unwrap();
+        fixture.run_redis(&["HSET", &gate, "keep_until", &kept_until]).await;
         assert_eq!(is_read().await, expected, "{hours_since_end} hours after the end");
     }
 }

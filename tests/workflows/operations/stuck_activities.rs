@@ -9,35 +9,23 @@ use payments::{
     callbacks,
     ledger::callback_rows::{self, RecordIf},
 };
-use stores::{
-    Sql, StoreError,
-    ledger::leases,
-    ports::{Dialect, SqlValue},
-};
+use stores::{Sql, ledger::leases, ports::SqlValue};
 
 use crate::{
     fixture::{LEDGERS, NOW, check_gates, new_fixture},
-    stores::RealLedger,
+    stores::{RealLedger, failing},
 };
 
 /// A ledger that is unavailable for the statements about one activity, as with a lock on its rows. The rows of its callbacks
 /// are not locked.
-struct LockedFor<'a>(&'a RealLedger, ActivityId);
-
-impl Sql for LockedFor<'_> {
-    fn dialect(&self) -> Dialect {
-        self.0.dialect()
-    }
-
-    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        let order_prefix = format!("{}.", self.1);
-        let about = |param: &SqlValue| matches!(param, SqlValue::Text(text) if text == self.1.as_str() || text.contains(&order_prefix));
+fn locked_for<'a>(sql: &'a RealLedger, activity: &ActivityId) -> impl Sql + 'a {
+    let (id, order_prefix) = (activity.to_string(), format!("{activity}."));
+    failing(sql, move |statement, params| {
+        let about =
+            |param: &SqlValue| matches!(param, SqlValue::Text(text) if *text == id || text.contains(&order_prefix));
         let is_of_sweeper = statement.contains("leases SET") || statement.contains("next_try_at");
-        if !is_of_sweeper && params.iter().any(about) {
-            return Err(StoreError::LedgerUnavailable("lock timeout".to_owned()));
-        }
-        self.0.run(statement, params).await
-    }
+        !is_of_sweeper && params.iter().any(about)
+    })
 }
 
 #[tokio::test]
@@ -48,7 +36,7 @@ async fn an_activity_that_a_store_fails_on_is_reported_and_delays_no_other() {
         let stuck = fixture.publish_second_activity().await;
         let other_due = fixture.pending_order(1, "bob", 1).await;
         fixture.reserve(2, "cyd", 1).await.unwrap();
-        let locked = LockedFor(&fixture.sql, stuck.clone());
+        let locked = locked_for(&fixture.sql, &stuck);
         let later = NOW.plus(3_600_000);
         let mut lease = leases::acquire(&fixture.sql, passes::LEASE, "a", later, 1_000).await.unwrap().expect("free");
         let mut report = Report::default();
@@ -83,7 +71,7 @@ async fn a_callback_that_a_store_fails_on_delays_no_other_activity() {
         for (order_no, at) in [(&stuck_order, 0), (&stuck_too, 1), (&other, 2)] {
             fixture.record_payment(order_no, NOW.plus(at)).await;
         }
-        let locked = LockedFor(&fixture.sql, stuck.clone());
+        let locked = locked_for(&fixture.sql, &stuck);
         let (later, none) = (NOW.plus(60_000), BTreeSet::new());
         let round = callbacks::apply_pending(&fixture.redis, &locked, later, 10, &none).await.unwrap();
         assert_eq!(round.applied, 1, "{ledger}");
@@ -114,7 +102,7 @@ async fn a_callback_without_an_order_that_the_ledger_fails_on_delays_no_other() 
         };
         callback_rows::record(&fixture.sql, &failed, RecordIf::Always, NOW).await.unwrap();
         fixture.record_payment(&other, NOW.plus(1)).await;
-        let (locked, later) = (LockedFor(&fixture.sql, stuck), NOW.plus(60_000));
+        let (locked, later) = (locked_for(&fixture.sql, &stuck), NOW.plus(60_000));
         let round = callbacks::apply_pending(&fixture.redis, &locked, later, 10, &BTreeSet::new()).await.unwrap();
         assert_eq!(round.applied, 1, "{ledger}");
         let failed: Vec<_> = round.failures.iter().map(|(id, activity, _)| (id.as_str(), activity)).collect();

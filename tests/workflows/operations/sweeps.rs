@@ -11,85 +11,42 @@ use operations::upkeep::{
     report::Notice,
     sweep::{SweepOutcome, Sweeper},
 };
-use orders::{event_delivery::WebhookTarget, ledger::events::set_enabled};
+use orders::ledger::events::set_enabled;
 use payments::ledger::addresses;
 use stores::{
-    Sql, StoreError,
+    StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
     ledger::leases,
-    ports::{Dialect, SqlValue},
 };
 
 use crate::{
-    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
-    fixture::{Fixture, LEDGERS, NOW, TICKET_SECRET, new_fixture},
+    fakes::{FakeKeyValue, FakeProvider},
+    fixture::{Fixture, LEDGERS, NOW, Services, new_fixture, sweeper},
     operations::erasure::old_activity,
-    orders::events::WEBHOOK_SECRET,
-    stores::{RealLedger, RealRedis},
+    orders::events::TARGET,
+    stores::{RealLedger, RealRedis, failing},
 };
 
 /// When orders of the fixture are due.
 const DUE: Millis = Millis(NOW.0 + 3_600_000);
 
-/// A ledger that is unavailable for statements that contain a text.
-struct FailingAt<'a>(&'a RealLedger, &'static str);
-
-impl Sql for FailingAt<'_> {
-    fn dialect(&self) -> Dialect {
-        self.0.dialect()
-    }
-
-    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        if !self.1.is_empty() && statement.contains(self.1) {
-            return Err(StoreError::LedgerUnavailable("lock timeout".to_owned()));
-        }
-        self.0.run(statement, params).await
-    }
-}
-
-/// Sweeps with a ledger that is unavailable for statements that contain `failing`, and a stopwatch that moves on by
+/// Sweeps with a ledger that is unavailable for statements that contain `failing_at`, and a stopwatch that moves on by
 /// `step` each time it is read.
-async fn sweep(fixture: &Fixture<RealRedis, RealLedger>, failing: &'static str, step: Duration) -> SweepOutcome {
+async fn sweep(fixture: &Fixture<RealRedis, RealLedger>, failing_at: &'static str, step: Duration) -> SweepOutcome {
     // Time that passed before the sweep has its lease counts for nothing.
     let time = Cell::new(Duration::from_secs(60));
     let stopwatch = || {
         time.set(time.get() + step);
         time.get()
     };
-    let (sql, provider, http) = (FailingAt(&fixture.sql, failing), FakeProvider::default(), FakeEndpoint::default());
-    let copies = FakeKeyValue::default();
-    let no_notice = |notice: &Notice| panic!("{notice:?}");
+    let sql = failing(&fixture.sql, |statement, _| !failing_at.is_empty() && statement.contains(failing_at));
+    let (services, clock) = (Services::accepting(), || DUE.plus(time.get().as_millis() as i64));
     let sweeper = Sweeper {
-        clock: &|| DUE.plus(time.get().as_millis() as i64),
-        ..sweeper(&fixture.redis, &copies, &sql, &provider, &http, &stopwatch, &no_notice)
+        stopwatch: &stopwatch,
+        log: &|notice| panic!("{notice:?}"),
+        ..sweeper((&fixture.redis, &sql), &services, &clock)
     };
     sweeper.run(DUE).await.unwrap()
-}
-
-/// A sweeper that has no shop to send events to.
-fn sweeper<'a, S, W>(
-    redis: &'a RealRedis,
-    key_value: &'a FakeKeyValue,
-    sql: &'a S,
-    provider: &'a FakeProvider,
-    http: &'a W,
-    stopwatch: &'a dyn Fn() -> Duration,
-    log: &'a dyn Fn(&Notice),
-) -> Sweeper<'a, RealRedis, S, FakeKeyValue, FakeProvider, W> {
-    Sweeper {
-        redis,
-        key_value,
-        sql,
-        provider: Some(provider),
-        http,
-        events: None,
-        ticket_secret: TICKET_SECRET,
-        retention: Retention { address_days: Some(30), activity_days: None },
-        owner: "a sweeper",
-        clock: &|| DUE,
-        stopwatch,
-        log,
-    }
 }
 
 #[tokio::test]
@@ -168,21 +125,20 @@ async fn a_sweep_logs_what_it_met_before_it_waits_for_the_shop() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 3).await;
         set_enabled(&fixture.sql, true).await.unwrap();
-        let provider = FakeProvider::default();
-        let (order_no, _) = fixture.checked_out_order(&provider, 1, "ada").await;
-        provider.drops_responses.set(true);
         let log = RefCell::default();
         let shop = ReadingShop { log: &log, seen: RefCell::default() };
-        let copies = FakeKeyValue::default();
-        let add = |notice: &Notice| log.borrow_mut().push(notice.clone());
+        let services = Services { http: shop, provider: FakeProvider::default(), key_value: FakeKeyValue::default() };
+        let (order_no, _) = fixture.checked_out_order(&services.provider, 1, "ada").await;
+        services.provider.drops_responses.set(true);
         let sweeper = Sweeper {
-            events: Some(WebhookTarget { url: "https://shop.example", secrets: WEBHOOK_SECRET }),
-            ..sweeper(&fixture.redis, &copies, &fixture.sql, &provider, &shop, &|| Duration::ZERO, &add)
+            events: Some(TARGET),
+            log: &|notice| log.borrow_mut().push(notice.clone()),
+            ..sweeper((&fixture.redis, &fixture.sql), &services, &|| DUE)
         };
         assert!(matches!(sweeper.run(DUE).await.unwrap(), SweepOutcome::Swept(_, None)), "{ledger}");
-        let subjects: Vec<_> = shop.seen.borrow().iter().map(|notice| notice.subject.clone()).collect();
+        let subjects: Vec<_> = services.http.seen.borrow().iter().map(|notice| notice.subject.clone()).collect();
         assert_eq!(subjects, [("order_no", order_no.to_string())], "{ledger}");
-        assert_eq!(*log.borrow(), *shop.seen.borrow(), "{ledger}: logged twice");
+        assert_eq!(*log.borrow(), *services.http.seen.borrow(), "{ledger}: logged twice");
     }
 }
 
@@ -192,14 +148,13 @@ async fn a_sweep_by_a_redis_whose_clock_is_months_ahead_erases_nothing() {
     const MONTHS_LATER: Millis = Millis(NOW.0 + 100 * 24 * 3_600_000);
     for ledger in LEDGERS {
         let fixture = old_activity(ledger).await;
-        let (provider, http, copies) = (FakeProvider::default(), FakeEndpoint::default(), FakeKeyValue::default());
-        let log = RefCell::new(Vec::new());
-        let add = |notice: &Notice| log.borrow_mut().push(notice.subject.clone());
+        let (services, log) = (Services::accepting(), RefCell::new(Vec::new()));
         let sweep = async |app_clock: Millis| {
+            let clock = || app_clock;
             let sweeper = Sweeper {
                 retention: Retention { address_days: Some(30), activity_days: Some(90) },
-                clock: &|| app_clock,
-                ..sweeper(&fixture.redis, &copies, &fixture.sql, &provider, &http, &|| Duration::ZERO, &add)
+                log: &|notice| log.borrow_mut().push(notice.subject.clone()),
+                ..sweeper((&fixture.redis, &fixture.sql), &services, &clock)
             };
             match sweeper.run(MONTHS_LATER).await.unwrap() {
                 SweepOutcome::Swept(report, None) => (report.erased > 0, report.erased_activities),

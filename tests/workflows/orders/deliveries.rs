@@ -12,17 +12,15 @@ use orders::{
     order_writer::{self, BATCH_SIZE, DrainBudget, MAX_DELIVERIES},
     stream,
 };
-use sale::ledger::activities;
 use stores::{
     Redis, Sql, StoreError,
-    keys::{Keys, WRITERS},
+    keys::WRITERS,
     ports::{Dialect, RedisValue, SqlValue},
 };
 
 use crate::{
     fixture::{Fixture, LEDGERS, NOW, new_fixture},
-    operations::slow_sweeps::SleepingLedger,
-    stores::{RealLedger, RealRedis},
+    stores::{RealLedger, RealRedis, slowed},
 };
 
 type RealFixture = Fixture<RealRedis, RealLedger>;
@@ -167,7 +165,7 @@ async fn the_time_to_pay_starts_when_an_order_is_written_not_when_its_batch_was_
         fixture.reserve(2, "bob", 1).await.unwrap();
         order_writer::write_new(&fixture.redis, &down, &fixture.activity, NOW).await.unwrap_err();
         // It writes the second order first.
-        let slow = SleepingLedger(&fixture.sql, "INTO orders");
+        let slow = slowed(&fixture.sql, "INTO orders");
         let report = order_writer::write_reclaimed(&fixture.redis, &slow, &fixture.activity, NOW, 0).await.unwrap();
         assert_eq!(report.written, 2, "{ledger}");
         let pay_by = fixture.order_row(&fixture.order_no(1)).await.order.pay_by.unwrap();
@@ -198,8 +196,7 @@ async fn a_long_ledger_outage_makes_no_dead_letter() {
 
 /// The payloads of all messages in the stream.
 async fn messages(fixture: &RealFixture) -> Vec<Vec<u8>> {
-    let stream = Keys::of(&fixture.activity).named("orders");
-    let items = fixture.redis.command("XRANGE", vec![stream.into(), "-".into(), "+".into()]).await.unwrap();
+    let items = fixture.run_redis(&["XRANGE", &fixture.key("orders"), "-", "+"]).await;
     items
         .chunks(3)
         .map(|message| match message {
@@ -210,7 +207,7 @@ async fn messages(fixture: &RealFixture) -> Vec<Vec<u8>> {
 }
 
 async fn append_again(fixture: &RealFixture, text: &[u8]) {
-    let stream = Keys::of(&fixture.activity).named("orders");
+    let stream = fixture.key("orders");
     fixture.redis.command("XADD", vec![stream.into(), "*".into(), "o".into(), text.to_vec()]).await.unwrap();
 }
 
@@ -351,11 +348,10 @@ async fn a_writer_learns_how_many_activities_have_orders_to_write() {
     let old = format!("old-{}", fixture.activity);
     let start = async |activity| stream::start_writing(&fixture.redis, activity).await.unwrap();
     let (now, _) = start(&fixture.activity).await;
-    let args = vec![WRITERS.into(), (now.0 - 1_100).to_string().into(), old.clone().into()];
-    fixture.redis.command("ZADD", args).await.unwrap();
+    fixture.run_redis(&["ZADD", WRITERS, &(now.0 - 1_100).to_string(), &old]).await;
     let (_, activities) = start(&other.activity).await;
     assert!(activities >= 2, "{activities}");
-    let score = fixture.redis.command("ZSCORE", vec![WRITERS.into(), old.into()]).await.unwrap();
+    let score = fixture.run_redis(&["ZSCORE", WRITERS, &old]).await;
     assert_eq!(score, [RedisValue::Nil]);
 }
 
@@ -386,7 +382,7 @@ async fn moving_the_end_of_an_activity_into_the_past_loses_no_order() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 1).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
-        let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+        let mut spec = fixture.stored().await.spec;
         spec.ends_at = Millis(1);
         assert!(
             matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)),

@@ -8,7 +8,7 @@ use orders::{
     ledger::events::{self, set_enabled},
 };
 use standardwebhooks::Webhook;
-use stores::{Redis, Sql, keys::Keys};
+use stores::{Redis, Sql};
 
 use crate::{
     fakes::{FakeEndpoint, header},
@@ -17,7 +17,8 @@ use crate::{
 
 pub const WEBHOOK_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
-const TARGET: WebhookTarget<'static> = WebhookTarget { url: "https://shop.example/events", secrets: WEBHOOK_SECRET };
+pub const TARGET: WebhookTarget<'static> =
+    WebhookTarget { url: "https://shop.example/events", secrets: WEBHOOK_SECRET };
 
 /// One hour after [`NOW`], in milliseconds.
 const LATER: Millis = Millis(NOW.0 + 3_600_000);
@@ -95,8 +96,7 @@ async fn a_failed_order_sends_an_event_too() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
         set_enabled(&fixture.sql, true).await.unwrap();
-        let stock = Keys::of(&fixture.activity).stock(&fixture.sku);
-        fixture.redis.command("SET", vec![stock.into(), "2".into()]).await.unwrap();
+        fixture.set_stock(2).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         fixture.reserve(2, "bob", 1).await.unwrap();
         assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");

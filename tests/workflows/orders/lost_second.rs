@@ -3,8 +3,7 @@
 
 use domain::{http::problem::Code, order::OrderStatus, webhook::PaymentProvider};
 use operations::{commands::audit, upkeep::passes};
-use sale::reserve::ReserveOutcome;
-use stores::{Redis, Sql, keys::Keys, ports::SqlValue};
+use stores::{Sql, keys::Keys, ports::SqlValue};
 
 use crate::{
     fixture::{LEDGERS, NOW, new_fixture},
@@ -71,10 +70,8 @@ async fn a_written_order_that_redis_lost_is_counted_again() {
             assert_eq!(fixture.redis_status(&order_no).await, fixture.ledger_status(&order_no).await, "{ledger}");
             assert_eq!(fixture.units().await, if paid { (1, 0, 1) } else { (1, 1, 0) }, "{ledger}");
             // The buyer's limit counts the order (I3), and its ticket makes no second one (I7).
-            let second = fixture.reserve(2, "ada", 1).await.unwrap().outcome;
-            assert!(matches!(second, ReserveOutcome::Refused(Code::LimitReached, _)), "{ledger}: {second:?}");
-            let again = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
-            assert!(matches!(again, ReserveOutcome::Queued(_)), "{ledger}: {again:?}");
+            assert_eq!(fixture.refusal(2, "ada", 1).await, Some(Code::LimitReached), "{ledger}");
+            assert_eq!(fixture.refusal(1, "ada", 1).await, None, "{ledger}");
             assert_eq!(fixture.units().await, if paid { (1, 0, 1) } else { (1, 1, 0) }, "{ledger}");
         }
     }
@@ -88,8 +85,7 @@ async fn a_lost_unit_that_was_sold_again_is_refused_by_the_ledger_and_leaves_no_
             let snapshot = fixture.snapshot_redis().await;
             let first = fixture.pending_order(1, "ada", 1).await;
             fixture.lose_redis_writes(&snapshot).await;
-            let second = fixture.reserve(2, "bob", 1).await.unwrap().outcome;
-            assert!(matches!(second, ReserveOutcome::Queued(_)), "{ledger}: {second:?}");
+            assert_eq!(fixture.refusal(2, "bob", 1).await, None, "{ledger}");
             fixture.write_batch().await.unwrap();
             assert_eq!(fixture.redis_status(&fixture.order_no(2)).await, Some(OrderStatus::Failed), "{ledger}");
             // Until a sweep has found the first order, Redis does not sell its unit, whatever an operator changes.
@@ -98,8 +94,7 @@ async fn a_lost_unit_that_was_sold_again_is_refused_by_the_ledger_and_leaves_no_
                     pause(&fixture).await;
                     resume(&fixture).await;
                 }
-                let third = fixture.reserve(3, "cyd", 1).await.unwrap().outcome;
-                assert!(matches!(third, ReserveOutcome::Refused(Code::SoldOut, _)), "{ledger}: {third:?}");
+                assert_eq!(fixture.refusal(3, "cyd", 1).await, Some(Code::SoldOut), "{ledger}");
             }
             if released {
                 fixture.cancel(&first).await.unwrap();
@@ -125,8 +120,9 @@ async fn a_change_is_confirmed_when_redis_has_had_it_for_seconds_whatever_the_ca
         // The writer told Redis a moment ago, although its clock says hours.
         assert_eq!(passes::sync(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
         assert!(unsynced().await, "{ledger}: confirmed at once");
-        let record = Keys::of(&fixture.activity).order(order_no.ulid());
-        fixture.redis.command("HINCRBY", vec![record.into(), "synced_at".into(), "-3000".into()]).await.unwrap();
+        fixture
+            .run_redis(&["HINCRBY", &Keys::of(&fixture.activity).order(order_no.ulid()), "synced_at", "-3000"])
+            .await;
         let later = later.plus(passes::SYNC_AFTER_MS);
         assert_eq!(passes::sync(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
         assert!(!unsynced().await, "{ledger}: not confirmed");
@@ -140,8 +136,7 @@ async fn a_queue_counted_too_long_is_corrected_by_the_stream() {
         fixture.pending_order(1, "ada", 1).await;
         fixture.reserve(2, "bob", 1).await.unwrap();
         // As after a crash in which Redis kept half of a reservation: it is counted, and has no message.
-        let counter = vec![Keys::of(&fixture.activity).named("stats").into(), "enqueued".into(), "3".into()];
-        fixture.redis.command("HINCRBY", counter).await.unwrap();
+        fixture.run_redis(&["HINCRBY", &fixture.key("stats"), "enqueued", "3"]).await;
         fixture.check_gates().await;
         let stats = operations::commands::stats::stats(&fixture.redis, &fixture.activity).await.unwrap().unwrap();
         assert_eq!((stats.queue, stats.stream), (1, 1), "{ledger}");

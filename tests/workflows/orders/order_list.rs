@@ -144,8 +144,7 @@ async fn the_latest_tickets_of_a_user_are_noted_for_a_while() {
     let listed = statuses(&fixture, "ada").await;
     assert_eq!(listed.len(), usize::try_from(MAX_OPEN_TICKETS).unwrap());
     assert!(listed.iter().all(|(order_no, _)| *order_no != fixture.order_no(0)), "the first is forgotten");
-    let key = Keys::of(&fixture.activity).tickets(&UserId::parse("ada").unwrap());
-    let left = fixture.redis.command("PTTL", vec![key.into()]).await.unwrap();
+    let left = fixture.run_redis(&["PTTL", &Keys::of(&fixture.activity).tickets(&UserId::parse("ada").unwrap())]).await;
     assert!(matches!(left[..], [RedisValue::Int(left)] if left > 40 * 60_000 && left <= 100 * 60_000), "{left:?}");
 }
 

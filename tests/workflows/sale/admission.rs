@@ -1,44 +1,38 @@
-//! Tests of `lua/precheck.lua` and `lua/admit.lua`: rate limits, bans and human checks (B4, B5, B6).
+//! Tests of `lua/precheck.lua`: rate limits, bans and suspicion (B4, B6).
 
 use domain::{
     activity::{ActivityState, HumanCheck, Limit, Limits},
     http::problem::Code,
-    human_check::CheckRecord,
     ids::UserId,
     time::Millis,
 };
 use operations::commands::{
-    activities::OperationOutcome,
+    activities::{OperationOutcome, OperatorContext},
     bans::{self, BanSubject},
     stats::stats,
 };
 use payments::commands::CommandOutcome;
 use sale::{
-    admission::{CheckOutcome, Endpoint, MAX_OPEN_TICKETS, SUSPICION_THRESHOLD, Visitor, admit, precheck},
-    ledger::activities,
+    admission::{Endpoint, MAX_OPEN_TICKETS, SUSPICION_THRESHOLD, Visitor, precheck},
     reserve::{ReserveOutcome, ReserveRequest, reserve},
 };
 use stores::{Redis, keys::Keys, ports::RedisValue};
 use ulid::Ulid;
 
-use crate::{
-    fixture::{Fixture, NOW, new_fixture},
-    stores::{RealLedger, RealRedis},
-};
-
-type RealFixture = Fixture<RealRedis, RealLedger>;
+use crate::fixture::{RealFixture, new_fixture};
 
 /// A request for a ticket.
-const TICKET: Endpoint = Endpoint::Ticket(Ulid(0));
+pub const TICKET: Endpoint = Endpoint::Ticket(Ulid(0));
 const CHALLENGE: Endpoint = Endpoint::Challenge(HumanCheck::Pow);
 
-fn visitor(fixture: &RealFixture, user: &str, ip: &str) -> Visitor {
+pub fn visitor(fixture: &RealFixture, user: &str, ip: &str) -> Visitor {
     let user = UserId::parse(user).unwrap();
     Visitor { activity: fixture.activity.clone(), user, ip: ip.to_owned(), counts: Vec::new() }
 }
 
-fn proof(id: &str) -> CheckRecord {
-    CheckRecord { id: id.to_owned(), expires_at: NOW.plus(60_000) }
+/// Asks whether a visitor may have what `endpoint` gives. Returns the suspicion score, or the refusal.
+pub async fn ask(fixture: &RealFixture, visitor: &Visitor, endpoint: Endpoint) -> Result<i64, (Code, i64)> {
+    precheck(&fixture.redis, visitor, endpoint).await.unwrap().outcome
 }
 
 /// An activity that allows each user `count` requests a minute, and has no other limit.
@@ -47,11 +41,10 @@ async fn rate_limited(count: i64) -> RealFixture {
 }
 
 /// An activity with ten units, one per user.
-async fn with_limits(limits: Limits) -> RealFixture {
+pub async fn with_limits(limits: Limits) -> RealFixture {
     let fixture = new_fixture("sqlite", 10, 1).await;
-    let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-    spec.limits = limits;
-    assert!(matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
+    let changed = fixture.change_spec(|spec| spec.limits = limits).await;
+    assert!(matches!(changed, OperationOutcome::Done(_)), "{changed:?}");
     fixture
 }
 
@@ -61,7 +54,7 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
     let eager = visitor(&fixture, "eager", "192.0.2.1");
     let mut outcomes = Vec::new();
     for _ in 0..5 + 60 + 1 {
-        outcomes.push(precheck(&fixture.redis, &eager, TICKET).await.unwrap().outcome);
+        outcomes.push(ask(&fixture, &eager, TICKET).await);
     }
     assert_eq!(outcomes[..5], [Ok(0); 5]);
     assert!(
@@ -72,11 +65,10 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
     // The ban refuses reservations too, and affects no other user.
     assert_eq!(fixture.reserve(1, "eager", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::Banned, 0));
     let neighbour = visitor(&fixture, "calm", "192.0.2.1");
-    assert!(precheck(&fixture.redis, &neighbour, TICKET).await.unwrap().outcome.is_ok());
+    assert!(ask(&fixture, &neighbour, TICKET).await.is_ok());
     // A ban expires, or an operator lifts it. The user's suspicion score stays high.
     bans::lift(&fixture.redis, &fixture.sql, &BanSubject::User(eager.user.clone())).await.unwrap();
-    let score =
-        precheck(&fixture.redis, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, CHALLENGE).await.unwrap().outcome;
+    let score = ask(&fixture, &Visitor { ip: "192.0.2.9".to_owned(), ..eager }, CHALLENGE).await;
     assert!(score.is_ok_and(|score| score >= SUSPICION_THRESHOLD), "{score:?}");
 }
 
@@ -135,13 +127,13 @@ async fn a_user_cannot_stockpile_tickets() {
     let fixture = rate_limited(1_000).await;
     let hoarder = visitor(&fixture, "hoarder", "192.0.2.1");
     for _ in 0..MAX_OPEN_TICKETS {
-        assert!(precheck(&fixture.redis, &hoarder, TICKET).await.unwrap().outcome.is_ok());
+        assert!(ask(&fixture, &hoarder, TICKET).await.is_ok());
     }
-    let refused = precheck(&fixture.redis, &hoarder, TICKET).await.unwrap().outcome;
+    let refused = ask(&fixture, &hoarder, TICKET).await;
     assert!(matches!(refused, Err((Code::RateLimited, wait)) if wait > 0), "{refused:?}");
-    assert!(precheck(&fixture.redis, &hoarder, CHALLENGE).await.unwrap().outcome.is_ok());
+    assert!(ask(&fixture, &hoarder, CHALLENGE).await.is_ok());
     let other = visitor(&fixture, "other", "192.0.2.1");
-    assert!(precheck(&fixture.redis, &other, TICKET).await.unwrap().outcome.is_ok());
+    assert!(ask(&fixture, &other, TICKET).await.is_ok());
 }
 
 #[tokio::test]
@@ -149,72 +141,24 @@ async fn challenges_tickets_and_reservations_have_separate_rate_limits() {
     let fixture = rate_limited(1).await;
     let ada = visitor(&fixture, "ada", "192.0.2.1");
     for endpoint in [CHALLENGE, TICKET] {
-        assert!(precheck(&fixture.redis, &ada, endpoint).await.unwrap().outcome.is_ok(), "{endpoint:?}");
+        assert!(ask(&fixture, &ada, endpoint).await.is_ok(), "{endpoint:?}");
         let again = precheck(&fixture.redis, &ada, endpoint).await.unwrap();
         assert!(matches!(again.outcome, Err((Code::RateLimited, _))), "{endpoint:?}: {again:?}");
         assert_eq!((again.rate_limits[0].name.as_str(), again.rate_limits[0].remaining), ("user", 0));
     }
-    assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
-}
-
-#[tokio::test]
-async fn concurrent_uses_of_one_human_check_count_once() {
-    let fixture = new_fixture("sqlite", 10, 1).await;
-    let ada = visitor(&fixture, "ada", "192.0.2.1");
-    let passed = CheckOutcome::Passed(proof("one"));
-    let attempts = futures::future::join_all((0..5).map(|n| admit(&fixture.redis, &ada, &passed, Ulid(n), NOW))).await;
-    assert_eq!(attempts.into_iter().filter(|admitted| admitted.as_ref().unwrap().is_ok()).count(), 1);
-    // A check that failed once cannot be passed later.
-    assert!(
-        admit(&fixture.redis, &ada, &CheckOutcome::Failed(Some(proof("two"))), Ulid(6), NOW).await.unwrap().is_err()
-    );
-    assert!(admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("two")), Ulid(7), NOW).await.unwrap().is_err());
-}
-
-/// Redis ran the script, its reply was lost, and the same request runs it again.
-#[tokio::test]
-async fn a_human_check_whose_reply_was_lost_counts_once() {
-    let fixture = new_fixture("sqlite", 10, 1).await;
-    let ada = visitor(&fixture, "ada", "192.0.2.1");
-    let failed = ["one", "two"].map(|id| CheckOutcome::Failed(Some(proof(id))));
-    for (n, outcome) in failed.into_iter().chain([CheckOutcome::Failed(None)]).enumerate() {
-        for _ in 0..2 {
-            assert!(admit(&fixture.redis, &ada, &outcome, Ulid(n as u128), NOW).await.unwrap().is_err(), "{outcome:?}");
-        }
-    }
-    for _ in 0..2 {
-        assert!(
-            admit(&fixture.redis, &ada, &CheckOutcome::Passed(proof("three")), Ulid(9), NOW).await.unwrap().is_ok()
-        );
-    }
-    let abuse = vec![Keys::of(&fixture.activity).abuse_user(&ada.user).into(), "count".into()];
-    assert_eq!(fixture.redis.command("HGET", abuse).await.unwrap(), [RedisValue::Bytes("30".into())]);
-}
-
-#[tokio::test]
-async fn six_failed_human_checks_lead_to_a_ban() {
-    let fixture = new_fixture("sqlite", 10, 1).await;
-    let robot = visitor(&fixture, "robot", "192.0.2.1");
-    for guess in 0..6 {
-        assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok(), "guess {guess}");
-        let wrong = CheckOutcome::Failed(Some(proof(&guess.to_string())));
-        assert!(admit(&fixture.redis, &robot, &wrong, Ulid(guess), NOW).await.unwrap().is_err());
-    }
-    assert_eq!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(fixture.refusal(1, "ada", 1).await, None);
 }
 
 /// A /48 has 65,536 networks that each count as an address: one costs no more than the other.
 #[tokio::test]
 async fn an_ipv6_site_gets_four_times_the_tickets_of_an_address() {
-    let fixture = new_fixture("sqlite", 10, 1).await;
-    let mut spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-    spec.limits = Limits { user: None, ip: Some(Some(Limit { count: 5, seconds: 3_600 })), all: None };
-    assert!(matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)));
+    let ip = Some(Some(Limit { count: 5, seconds: 3_600 }));
+    let fixture = with_limits(Limits { user: None, ip, all: None }).await;
     let passed = async |endpoint: Endpoint, addresses: Vec<String>| {
         let mut passed = 0;
         for (index, address) in addresses.iter().enumerate() {
             let visitor = visitor(&fixture, &format!("{address}-{index}").replace([':', '/'], "_"), address);
-            passed += usize::from(precheck(&fixture.redis, &visitor, endpoint).await.unwrap().outcome.is_ok());
+            passed += usize::from(ask(&fixture, &visitor, endpoint).await.is_ok());
         }
         passed
     };
@@ -226,62 +170,9 @@ async fn an_ipv6_site_gets_four_times_the_tickets_of_an_address() {
     assert_eq!(passed(TICKET, (0..60).map(|n| format!("198.51.100.{n}")).collect()).await, 60);
 }
 
-/// A blind guess at a puzzle passes now and then: guessing slowly must not pay either.
-#[tokio::test]
-async fn slow_guesses_at_human_checks_lead_to_a_ban() {
-    let fixture = new_fixture("sqlite", 10, 1).await;
-    let robot = visitor(&fixture, "robot", "192.0.2.1");
-    for guess in 0..10 {
-        assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok(), "guess {guess}");
-        let wrong = CheckOutcome::Failed(Some(proof(&format!("slow-{guess}"))));
-        assert!(admit(&fixture.redis, &robot, &wrong, Ulid(100 + guess), NOW).await.unwrap().is_err());
-        // More than a minute passes: the points of the minute begin anew.
-        let abuse = vec![Keys::of(&fixture.activity).abuse_user(&robot.user).into(), "since".into(), "0".into()];
-        fixture.redis.command("HSET", abuse).await.unwrap();
-    }
-    assert_eq!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
-    // As long as tickets are issued before a start: ten guesses are all that an account has.
-    let ban = vec![Keys::of(&fixture.activity).ban_user(&robot.user).into()];
-    let left = fixture.redis.command("PTTL", ban).await.unwrap();
-    assert!(matches!(left[..], [RedisValue::Int(1_790_000..=1_800_000)]), "{left:?}");
-    assert!(record_ttl(&fixture, &Keys::of(&fixture.activity).abuse_user(&robot.user)).await > 86_000_000);
-}
-
-/// Each of these requests passed `precheck` before the first answer was judged.
-#[tokio::test]
-async fn guesses_at_human_checks_that_are_sent_at_once_are_as_few_as_slow_ones() {
-    let fixture = new_fixture("sqlite", 10, 1).await;
-    let robot = visitor(&fixture, "robot", "192.0.2.1");
-    for _ in 0..20 {
-        assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok());
-    }
-    let answer = async |n: u128, outcome: CheckOutcome| {
-        admit(&fixture.redis, &robot, &outcome, Ulid(n), NOW).await.unwrap().unwrap_err()
-    };
-    let proofs = |n: u128| Some(proof(&format!("burst-{n}")));
-    let mut codes = Vec::new();
-    for n in 0..20 {
-        codes.push(answer(n, CheckOutcome::Failed(proofs(n))).await);
-    }
-    assert_eq!(codes[..6], [Code::HumanCheckFailed; 6]);
-    assert_eq!(codes[6..], [Code::Banned; 14]);
-    assert_eq!(answer(20, CheckOutcome::Passed(proof("right"))).await, Code::Banned, "a right answer comes too late");
-    // The ban of the fast guesses ends, and four more are judged: the last one leads to the long ban.
-    let keys = Keys::of(&fixture.activity);
-    let (ban, abuse) = (keys.ban_user(&robot.user), keys.abuse_user(&robot.user));
-    fixture.redis.command("DEL", vec![ban.clone().into()]).await.unwrap();
-    // Of these, the points of a minute would lead to the short one.
-    fixture.redis.command("HSET", vec![abuse.into(), "count".into(), "20".into()]).await.unwrap();
-    for n in 21..25 {
-        assert_eq!(answer(n, CheckOutcome::Failed(proofs(n))).await, Code::HumanCheckFailed);
-    }
-    let left = fixture.redis.command("PTTL", vec![ban.into()]).await.unwrap();
-    assert!(matches!(left[..], [RedisValue::Int(1_790_000..=1_800_000)]), "{left:?}");
-}
-
-/// How long a record of abuse is kept, in milliseconds.
-async fn record_ttl(fixture: &RealFixture, key: &str) -> i64 {
-    match fixture.redis.command("PTTL", vec![key.into()]).await.unwrap()[..] {
+/// How long a key is kept, in milliseconds.
+pub async fn record_ttl(fixture: &RealFixture, key: &str) -> i64 {
+    match fixture.run_redis(&["PTTL", key]).await[..] {
         [RedisValue::Int(left)] => left,
         ref other => panic!("{other:?}"),
     }
@@ -308,7 +199,7 @@ async fn abuse_of_an_address_is_kept_for_a_minute_and_of_a_user_for_half_an_hour
 /// Reports forged tickets of an address with the request of another visitor.
 async fn report_abuse(fixture: &RealFixture, ip: &str, number: i64) {
     let reporter = Visitor { counts: vec![(ip.to_owned(), number)], ..visitor(fixture, "reporter", "192.0.2.1") };
-    assert!(precheck(&fixture.redis, &reporter, CHALLENGE).await.unwrap().outcome.is_ok());
+    assert!(ask(fixture, &reporter, CHALLENGE).await.is_ok());
 }
 
 /// An attacker behind the address of a carrier makes its customers solve checks for a minute at most.
@@ -317,73 +208,39 @@ async fn neighbours_of_an_abuser_are_suspicious_only_while_their_address_is_mark
     let fixture = new_fixture("sqlite", 10, 1).await;
     for ip in ["203.0.113.70", "10.1.2.3"] {
         let neighbour = visitor(&fixture, "calm", ip);
-        let score =
-            async || precheck(&fixture.redis, &neighbour, CHALLENGE).await.unwrap().outcome.expect("no refusal");
+        let score = async || ask(&fixture, &neighbour, CHALLENGE).await.expect("no refusal");
         report_abuse(&fixture, ip, 599).await;
         assert_eq!(score().await, 0, "{ip}: not marked yet");
         for _ in 0..5 {
             report_abuse(&fixture, ip, 600).await;
             // The mark's minute passes.
             let mark = Keys::of(&fixture.activity).named(&format!("suspect:ip:{ip}"));
-            fixture.redis.command("DEL", vec![mark.into()]).await.unwrap();
+            fixture.run_redis(&["DEL", &mark]).await;
         }
         assert_eq!(score().await, 0, "{ip}: not marked any more");
-    }
-}
-
-/// A slider's picture takes as long to draw as several reservations.
-#[tokio::test]
-async fn a_user_cannot_order_pictures_without_end() {
-    for user in [None, Some(None)] {
-        let fixture = with_limits(Limits { user, ip: Some(None), all: Some(None) }).await;
-        let robot = visitor(&fixture, "robot", "203.0.113.71");
-        let order = async |kind| {
-            let challenge = Endpoint::Challenge(kind);
-            precheck(&fixture.redis, &robot, challenge).await.unwrap().outcome
-        };
-        for n in 0..10 {
-            assert_eq!(order(HumanCheck::Captcha).await, Ok(0), "{n}");
-        }
-        let refused = order(HumanCheck::Captcha).await;
-        assert!(matches!(refused, Err((Code::RateLimited, 1..=10_000))), "{refused:?}");
-        assert_eq!(order(HumanCheck::Pow).await, Ok(0), "other checks are cheap");
-        let other = visitor(&fixture, "calm", "203.0.113.71");
-        let picture = Endpoint::Challenge(HumanCheck::Captcha);
-        assert_eq!(precheck(&fixture.redis, &other, picture).await.unwrap().outcome, Ok(0));
     }
 }
 
 #[tokio::test]
 async fn invalid_tickets_are_reported_with_the_next_valid_request_and_make_only_their_address_suspicious() {
     let fixture = new_fixture("sqlite", 10, 5).await;
-    let reporting = |abused: i64, n: u64| ReserveRequest {
-        order_no: fixture.order_no(n),
-        user: UserId::parse("ada").unwrap(),
-        sku: fixture.sku.clone(),
-        quantity: 1,
-        start_key: fixture.start_key.clone(),
-        ip: "192.0.2.1".to_owned(),
-        decide_until: Millis(i64::MAX),
-        counts: vec![("203.0.113.7".to_owned(), abused), ("203.0.113.8".to_owned(), 1)],
+    let reporting = async |abused: i64, n: u64| {
+        let counts = vec![("203.0.113.7".to_owned(), abused), ("203.0.113.8".to_owned(), 1)];
+        let request = ReserveRequest { ip: "192.0.2.1".to_owned(), counts, ..fixture.reservation(n, "ada", 1) };
+        let outcome = reserve(&fixture.redis, &request, false).await.unwrap().outcome;
+        assert!(matches!(outcome, ReserveOutcome::Queued(_)), "{outcome:?}");
     };
     let robot = visitor(&fixture, "robot", "203.0.113.7");
-    assert!(matches!(
-        reserve(&fixture.redis, &reporting(599, 1), false).await.unwrap().outcome,
-        ReserveOutcome::Queued(_)
-    ));
-    assert!(precheck(&fixture.redis, &robot, TICKET).await.unwrap().outcome.is_ok());
-    assert!(matches!(
-        reserve(&fixture.redis, &reporting(1, 2), false).await.unwrap().outcome,
-        ReserveOutcome::Queued(_)
-    ));
-    let score =
-        async |visitor: &Visitor| precheck(&fixture.redis, visitor, TICKET).await.unwrap().outcome.expect("no refusal");
+    reporting(599, 1).await;
+    assert!(ask(&fixture, &robot, TICKET).await.is_ok());
+    reporting(1, 2).await;
+    let score = async |visitor: &Visitor| ask(&fixture, visitor, TICKET).await.expect("no refusal");
     assert!(score(&robot).await >= SUSPICION_THRESHOLD);
     let neighbour = visitor(&fixture, "calm", "203.0.113.8");
     assert!(score(&neighbour).await < SUSPICION_THRESHOLD);
     // A request for a ticket reports invalid tickets too.
     let reporter = Visitor { counts: vec![("203.0.113.9".to_owned(), 600)], ..neighbour };
-    assert!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome.is_ok());
+    assert!(ask(&fixture, &reporter, TICKET).await.is_ok());
     assert!(score(&visitor(&fixture, "x", "203.0.113.9")).await >= SUSPICION_THRESHOLD);
 }
 
@@ -404,13 +261,13 @@ async fn refusals_that_instances_report_are_counted_unless_the_activity_has_no_g
 
     let keys = Keys::of(&fixture.activity);
     let reporter = Visitor { counts: reporter.counts, ..visitor(&fixture, "calm", "192.0.2.1") };
-    fixture.redis.command("DEL", vec![keys.named("gate").into(), keys.named("stats").into()]).await.unwrap();
-    assert_eq!(precheck(&fixture.redis, &reporter, TICKET).await.unwrap().outcome, Err((Code::NotReady, 0)));
+    fixture.run_redis(&["DEL", &keys.named("gate"), &keys.named("stats")]).await;
+    assert_eq!(ask(&fixture, &reporter, TICKET).await, Err((Code::NotReady, 0)));
     assert_eq!(
         reserve(&fixture.redis, &request, false).await.unwrap().outcome,
         ReserveOutcome::Refused(Code::NotReady, 0)
     );
-    let left = fixture.redis.command("EXISTS", vec![keys.named("stats").into()]).await.unwrap();
+    let left = fixture.run_redis(&["EXISTS", &keys.named("stats")]).await;
     assert_eq!(left, [RedisValue::Int(0)], "counters of no activity");
 }
 
@@ -427,29 +284,20 @@ async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
         precheck(&fixture.redis, &flood, CHALLENGE).await.unwrap();
         let keys = Keys::of(&fixture.activity);
         let (ban, mark) = (keys.ban_ip(ip), keys.named(&format!("suspect:ip:{ip}")));
-        assert_eq!(fixture.redis.command("EXISTS", vec![ban.into()]).await.unwrap(), [RedisValue::Int(0)], "{ip}");
-        let marked = fixture.redis.command("EXISTS", vec![mark.into()]).await.unwrap();
+        assert_eq!(fixture.run_redis(&["EXISTS", &ban]).await, [RedisValue::Int(0)], "{ip}");
+        let marked = fixture.run_redis(&["EXISTS", &mark]).await;
         assert_eq!(marked, [RedisValue::Int(i64::from(ip == shared))], "{ip}");
-        let request = ReserveRequest {
-            order_no: fixture.order_no(n as u64),
-            user: UserId::parse(&format!("honest-{n}")).unwrap(),
-            sku: fixture.sku.clone(),
-            quantity: 1,
-            start_key: fixture.start_key.clone(),
-            ip: ip.to_owned(),
-            decide_until: Millis(i64::MAX),
-            counts: Vec::new(),
-        };
+        let request = ReserveRequest { ip: ip.to_owned(), ..fixture.reservation(n as u64, &format!("honest-{n}"), 1) };
         let outcome = reserve(&fixture.redis, &request, false).await.unwrap().outcome;
         assert!(matches!(outcome, ReserveOutcome::Queued(_)), "{ip}: {outcome:?}");
         let honest = visitor(&fixture, "honest", ip);
-        assert!(precheck(&fixture.redis, &honest, TICKET).await.unwrap().outcome.is_ok(), "{ip}");
+        assert!(ask(&fixture, &honest, TICKET).await.is_ok(), "{ip}");
     }
     // An operator's ban refuses both.
     let banned = visitor(&fixture, "mallory", "203.0.113.51");
     let far = Millis(4_000_000_000_000);
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(banned.ip.clone()), far, "a robot").await.unwrap();
-    assert_eq!(precheck(&fixture.redis, &banned, TICKET).await.unwrap().outcome, Err((Code::Banned, 0)));
+    assert_eq!(ask(&fixture, &banned, TICKET).await, Err((Code::Banned, 0)));
 }
 
 #[tokio::test]
@@ -461,15 +309,15 @@ async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
     let reporter = Visitor { counts: vec![(robot.ip.clone(), 600)], ..visitor(&fixture, "calm", "192.0.2.1") };
     precheck(&fixture.redis, &reporter, TICKET).await.unwrap();
-    let key = stores::keys::Keys::of(&fixture.activity).ban_ip(&robot.ip);
-    let ends = fixture.redis.command("PEXPIRETIME", vec![key.into()]).await.unwrap();
-    assert_eq!(ends, [stores::ports::RedisValue::Int(far.0)]);
+    let key = Keys::of(&fixture.activity).ban_ip(&robot.ip);
+    let ends = fixture.run_redis(&["PEXPIRETIME", &key]).await;
+    assert_eq!(ends, [RedisValue::Int(far.0)]);
 }
 
 #[tokio::test]
 async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum_wait() {
     let fixture = new_fixture("sqlite", 10, 5).await;
-    let stats = stores::keys::Keys::of(&fixture.activity).named("stats");
+    let stats = fixture.key("stats");
     // The maximum wait is 60 s. At 10 orders written a second, 600 may be queued.
     let set = |waiting: &str| {
         let args = ["enqueued", waiting, "written", "0", "rate", "10"];
@@ -481,19 +329,18 @@ async fn new_reservations_are_refused_while_the_queue_is_longer_than_the_maximum
     let refused = fixture.reserve(1, "ada", 1).await.unwrap().outcome;
     assert_eq!(refused, ReserveOutcome::Refused(Code::Overloaded, 100));
     set("600").await.unwrap();
-    assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
+    assert_eq!(fixture.refusal(1, "ada", 1).await, None);
     // A repeated request of a queued order is answered again, however long the queue is.
     set("100000").await.unwrap();
-    assert!(matches!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Queued(_)));
+    assert_eq!(fixture.refusal(1, "ada", 1).await, None);
     assert_eq!(fixture.units().await.0, 9);
 }
 
 #[tokio::test]
 async fn a_start_that_moves_into_the_future_gets_a_new_start_key() {
     let fixture = new_fixture("sqlite", 10, 5).await;
-    let operator =
-        operations::commands::activities::OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
-    let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+    let operator = OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
+    let spec = fixture.stored().await.spec;
     let put = async |starts_at: Millis| {
         let ends_at = Millis(spec.ends_at.0.max(starts_at.0 + 60_000));
         let moved = domain::activity::ActivitySpec { starts_at, ends_at, ..spec.clone() };
@@ -508,8 +355,7 @@ async fn a_start_that_moves_into_the_future_gets_a_new_start_key() {
 #[tokio::test]
 async fn a_new_start_key_invalidates_the_old_one_at_once() {
     let fixture = new_fixture("sqlite", 10, 5).await;
-    let operator =
-        operations::commands::activities::OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
+    let operator = OperatorContext { nonce: "another".to_owned(), ..fixture.operator() };
     assert!(matches!(operator.rotate_start_key(&fixture.activity).await.unwrap(), OperationOutcome::Done(_)));
     let old = fixture.reserve(1, "ada", 1).await.unwrap();
     assert_eq!(old.outcome, ReserveOutcome::Refused(Code::StartKeyInvalid, 0));
@@ -517,7 +363,7 @@ async fn a_new_start_key_invalidates_the_old_one_at_once() {
     assert_eq!(old.gate.map(|gate| gate.start_key), Some(key));
     // Pausing the activity and publishing it again keep the new start key.
     for state in [ActivityState::Paused, ActivityState::Published] {
-        fixture.operator().set_state(&fixture.activity, state).await.unwrap();
+        fixture.set_state(state).await;
     }
     assert_eq!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::StartKeyInvalid, 0));
 }

@@ -1,7 +1,5 @@
 //! Tests of strikes: who leaves orders unpaid, or cancels late or again and again (B8).
 
-use std::time::Duration;
-
 use domain::{
     ids::{OrderNo, UserId},
     order::OrderStatus,
@@ -11,12 +9,11 @@ use futures::future::join;
 use operations::commands::bans;
 use orders::ledger::order_changes;
 use payments::commands;
-use sale::ledger::activities;
 use stores::Sql;
 
 use crate::{
     fakes::FakeProvider,
-    fixture::{Fixture, LEDGERS, NOW, new_fixture, open_connection},
+    fixture::{Fixture, LEDGERS, NOW, new_fixture, open_connection, wait_until_blocking},
     operations::epochs::RealFixture,
 };
 
@@ -26,21 +23,47 @@ async fn strikes(fixture: &RealFixture, user: &UserId) -> i64 {
 
 /// Reserving, cancelling late and reserving again holds units as long as leaving the orders unpaid.
 #[tokio::test]
-async fn an_order_cancelled_in_the_second_half_of_its_time_to_pay_is_a_strike() {
+async fn a_cancel_in_the_second_half_of_the_first_time_to_pay_is_a_strike() {
     for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = UserId::parse(&format!("hoarder of {}", fixture.activity)).unwrap();
-        for (n, (late_ms, expected)) in [(-1_000, 0), (1_000, 1)].into_iter().enumerate() {
-            let order_no = fixture.pending_order(n as u64, user.as_str(), 1).await;
-            cancel_around_half_time(&fixture, &order_no, late_ms).await;
-            assert_eq!(strikes(&fixture, &user).await, expected, "{ledger}, {late_ms} ms after half of the time");
+        for (case, expected) in [
+            ("early", 0),
+            ("late", 1),
+            ("late after a checkout", 1),
+            ("early of a longer time", 0),
+            ("by a rebuild", 0),
+        ] {
+            let fixture = new_fixture(ledger, 5, 5).await;
+            let user = UserId::parse(&format!("hoarder of {}", fixture.activity)).unwrap();
+            let order_no = fixture.pending_order(1, user.as_str(), 1).await;
+            match case {
+                // A checkout extends the time to pay, and must not extend the time in which a cancel is free.
+                "late after a checkout" => {
+                    fixture.checkout(&FakeProvider::default(), &order_no, "sealed").await.unwrap();
+                }
+                // Orders keep the time to pay that they were written with.
+                "early of a longer time" => {
+                    let lengthen = "UPDATE activities SET pay_timeout_ms = pay_timeout_ms * 2";
+                    fixture.sql.run(lengthen, Vec::new()).await.unwrap();
+                }
+                _ => {}
+            }
+            if case == "by a rebuild" {
+                // It repeats a cancel that a restored ledger has forgotten, at a time of its own.
+                let late = NOW.plus(fixture.stored().await.spec.pay_timeout_seconds * 900);
+                let released = order_changes::release(&fixture.sql, &order_no, OrderStatus::Cancelled, "", late).await;
+                released.unwrap().expect("cancelled");
+            } else {
+                let late_ms = if case.starts_with("late") { 1_000 } else { -1_000 };
+                cancel_around_half_time(&fixture, &order_no, late_ms).await;
+            }
+            assert_eq!(strikes(&fixture, &user).await, expected, "{ledger}, {case}");
         }
     }
 }
 
 /// Cancels an order `late_ms` after half of its time to pay.
 async fn cancel_around_half_time(fixture: &RealFixture, order_no: &OrderNo, late_ms: i64) {
-    let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
+    let spec = fixture.stored().await.spec;
     let now = NOW.plus(spec.pay_timeout_seconds * 1_000 / 2 + late_ms);
     commands::cancel(&fixture.redis, &fixture.sql, order_no, now).await.unwrap();
 }
@@ -75,56 +98,12 @@ async fn of_two_concurrent_cancels_one_is_a_strike() {
     order_changes::cancel(&other, &first, NOW).await.unwrap().expect("cancelled");
     let commit = async {
         // The other cancel waits for this one.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        wait_until_blocking(&other).await;
         other.run("COMMIT", Vec::new()).await.unwrap();
     };
     let (cancelled, ()) = join(order_changes::cancel(&fixture.sql, &second, NOW), commit).await;
     cancelled.unwrap().expect("cancelled");
     assert_eq!(strikes(&fixture, &user).await, 1);
-}
-
-/// A checkout extends the time to pay, and must not extend the time in which a cancel is free.
-#[tokio::test]
-async fn a_checkout_does_not_move_the_time_from_which_a_cancel_is_a_strike() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = UserId::parse(&format!("shopper of {}", fixture.activity)).unwrap();
-        let order_no = fixture.pending_order(1, user.as_str(), 1).await;
-        fixture.checkout(&FakeProvider::default(), &order_no, "sealed").await.unwrap();
-        cancel_around_half_time(&fixture, &order_no, 1_000).await;
-        assert_eq!(strikes(&fixture, &user).await, 1, "{ledger}");
-    }
-}
-
-/// A rebuild repeats a cancel that a restored ledger has forgotten, at a time of its own.
-#[tokio::test]
-async fn a_cancel_that_a_rebuild_repeats_is_no_strike() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = UserId::parse(&format!("early of {}", fixture.activity)).unwrap();
-        let order_no = fixture.pending_order(1, user.as_str(), 1).await;
-        let spec = activities::load(&fixture.sql, &fixture.activity).await.unwrap().unwrap().spec;
-        let late = NOW.plus(spec.pay_timeout_seconds * 900);
-        order_changes::release(&fixture.sql, &order_no, OrderStatus::Cancelled, "", late)
-            .await
-            .unwrap()
-            .expect("cancelled");
-        assert_eq!(strikes(&fixture, &user).await, 0, "{ledger}");
-    }
-}
-
-/// Orders keep the time to pay that they were written with.
-#[tokio::test]
-async fn a_longer_time_to_pay_makes_no_prompt_cancel_a_strike() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 5).await;
-        let user = UserId::parse(&format!("prompt of {}", fixture.activity)).unwrap();
-        let order_no = fixture.pending_order(1, user.as_str(), 1).await;
-        let lengthen = "UPDATE activities SET pay_timeout_ms = pay_timeout_ms * 2 WHERE id = ?1";
-        fixture.sql.run(lengthen, vec![fixture.activity.as_str().into()]).await.unwrap();
-        commands::cancel(&fixture.redis, &fixture.sql, &order_no, NOW.plus(10_000)).await.unwrap();
-        assert_eq!(strikes(&fixture, &user).await, 0, "{ledger}");
-    }
 }
 
 /// Reserving and cancelling early again and again keeps units from others as well.
