@@ -10,6 +10,7 @@ mod caching;
 mod cors;
 mod failover;
 mod fake_app;
+mod install;
 mod nginx_limits;
 mod nginx_requests;
 mod nginx_routes;

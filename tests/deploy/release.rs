@@ -15,9 +15,7 @@ use dev::{
     root,
     variables::Variables,
 };
-use reqwest::Method;
-use serde_json::{Value, json};
-use support::{HttpClient, activity::activity_spec, eventually};
+use support::{HttpClient, Shop};
 use tempfile::TempDir;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
@@ -72,39 +70,9 @@ async fn an_unpacked_archive_sells_a_unit_on_spin_up() {
 
     let mut variables = Variables::default();
     variables.read_lines(&fs::read_to_string(release.join(".env")).expect("variables")).expect("variables");
-    sell_unit(&HttpClient::new(&format!("http://{listen}")), variables.get("admin_token")).await;
-}
-
-/// Publishes a sale, and buys a unit as the pages do.
-async fn sell_unit(http: &HttpClient, admin_token: &str) {
-    http.send(Method::PUT, "/api/admin/activities/first", admin_token, &activity_spec(&json!({}))).await.is(200);
-    http.post("/api/admin/activities/first/publish", admin_token, &Value::Null).await.is(200);
-    let jwt = http.post("/sandbox/sign-in", "", &json!({"user": "ada"})).await.is(200).text("token");
-    let order_no = eventually("a reservation", async || {
-        let ticket = http.post("/api/activities/first/ticket", &jwt, &json!({})).await;
-        let gate = http.get("/api/activities/first/gate.json", "").await;
-        if ticket.status != 201 || gate.status != 200 {
-            return Err(ticket.body + &gate.body);
-        }
-        let body =
-            json!({"sku": "a", "quantity": 1, "ticket": ticket.text("ticket"), "start_key": gate.text("start_key")});
-        let reserved = http.post("/api/activities/first/orders", "", &body).await;
-        if reserved.status == 202 { Ok(reserved.text("order_no")) } else { Err(reserved.body) }
-    })
-    .await;
-    let order = format!("/api/orders/{order_no}");
-    let checkout_url = eventually("a payment page", async || {
-        let address =
-            json!({"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1", "country": "GB"});
-        let opened = http.post(&format!("{order}/checkout"), &jwt, &json!({ "address": address })).await;
-        if opened.status == 200 { Ok(opened.text("checkout_url")) } else { Err(opened.body) }
-    })
-    .await;
-    let session = checkout_url.rsplit('/').next().expect("a session");
-    http.post(&format!("/sandbox/pay/{session}"), "", &json!({"outcome": "paid"})).await.is(200);
-    eventually("the order to be paid", async || {
-        let order = http.get(&order, &jwt).await;
-        if order.text("status") == "paid" { Ok(()) } else { Err(order.body) }
-    })
-    .await;
+    let shop = Shop { http: HttpClient::new(&format!("http://{listen}")), variables };
+    shop.publish("first").await;
+    let (order_no, jwt) = shop.place_order("first", "ada").await;
+    shop.wait_until_pending(&order_no, &jwt).await;
+    shop.pay(&order_no, &jwt).await;
 }

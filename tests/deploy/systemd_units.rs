@@ -1,12 +1,10 @@
-//! Checks the self-hosted kit: systemd units, example environment, and what `install` copies (G9).
+//! Checks the units of the self-hosted kit (G9).
 //!
 //! The units start the components of the manifest, `systemd-analyze` accepts them, and the installed files are enough
 //! to run the app.
 
 use std::{
-    collections::BTreeMap,
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
     time::Duration,
@@ -17,14 +15,14 @@ use dev::{
     engine::{Engine, target_directory},
     manifest::Manifest,
     poll::{self, Probe},
-    ports,
     process::Process,
-    redis::Redis,
     root,
     variables::Variables,
 };
 use support::{HttpClient, Shop};
 use tempfile::TempDir;
+
+use crate::install::{installed, redis_url};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -126,149 +124,11 @@ fn the_units_have_the_required_settings_and_allow_twice_the_connections_of_nginx
     assert!(2 * max_conns.iter().sum::<u32>() < instances.parse().expect("a number"), "{max_conns:?} of {instances}");
 }
 
-#[test]
-fn the_example_environment_lists_every_variable_with_its_default() {
-    // `Manifest` does not have the variables: read them as TOML.
-    let text = fs::read_to_string(production_manifest(&project())).expect("a manifest");
-    let manifest: toml::Table = text.parse().expect("TOML");
-    let declared: BTreeMap<String, &toml::Value> = manifest["variables"]
-        .as_table()
-        .expect("variables")
-        .iter()
-        .map(|(name, variable)| (format!("SPIN_VARIABLE_{}", name.to_ascii_uppercase()), variable))
-        .collect();
-    let example = read_kit_file("env.example");
-    let (mut listed, mut comment) = (BTreeMap::new(), vec![]);
-    for line in example.lines() {
-        let (is_default, assignment) = line.strip_prefix('#').map_or((false, line), |rest| (true, rest));
-        if let Some((name, value)) = assignment.split_once('=').filter(|(name, _)| name.starts_with("SPIN_VARIABLE_")) {
-            let variable = declared.get(name).unwrap_or_else(|| panic!("{name} is not in the manifest"));
-            if is_default {
-                let default = variable.get("default").and_then(toml::Value::as_str);
-                assert_eq!(default.unwrap_or_default(), value, "{name}");
-            }
-            let description = variable["description"].as_str().expect("a description");
-            assert_eq!(comment.join(" ").trim_end_matches('.'), description, "the comment of {name}");
-            listed.insert(name.to_owned(), value.to_owned());
-            comment.clear();
-        } else if let Some(text) = line.strip_prefix("# ") {
-            comment.push(text);
-        } else {
-            comment.clear();
-        }
-    }
-    assert_eq!(listed.keys().collect::<Vec<_>>(), declared.keys().collect::<Vec<_>>());
-    for secret in ["JWT_KEY", "TICKET_SECRET", "WEBHOOK_SECRETS", "ADDRESS_KEY", "ADMIN_TOKEN", "CRON_TOKEN"] {
-        assert_eq!(listed[&format!("SPIN_VARIABLE_{secret}")], "", "the example file has a value for {secret}");
-    }
-}
-
-/// Runs `install` with a directory in place of `/`, and returns that directory.
-fn install(temp_dir: &TempDir) -> PathBuf {
-    let target = temp_dir.path().join("root");
-    update(&target);
-    target
-}
-
-/// Runs `install` with `target` in place of `/`, and returns what it printed.
-fn update(target: &Path) -> String {
-    let output = Command::new(project().join("deploy/self-hosted/install")).arg(target).output().expect("install");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-#[test]
-fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces() {
-    let temp_dir = TempDir::new().expect("a directory");
-    let target = install(&temp_dir);
-    let site = target.join("etc/nginx/conf.d/stampede.conf");
-    let append = |path: &Path, line: &str| {
-        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        fs::write(path, format!("{text}{line}\n")).expect("written");
-    };
-    let edited = ["listen", "lanes", "operators", "operator-host", "cors"]
-        .map(|part| format!("nginx/stampede-{part}.conf"))
-        .into_iter()
-        .chain(["stampede/env", "stampede/sweep.env", "stampede/runtime-config.toml"].map(str::to_owned))
-        .map(|file| target.join("etc").join(file));
-    let edited: Vec<_> = edited.collect();
-    for path in &edited {
-        append(path, "# mine");
-    }
-    assert!(!update(&target).contains("stampede.conf"), "the site is as it was installed");
-    append(&site, "# allow 192.0.2.1;");
-    let printed = update(&target);
-    for path in &edited {
-        assert!(fs::read_to_string(path).expect("a file").ends_with("# mine\n"), "{} is replaced", path.display());
-    }
-    assert_eq!(fs::read_to_string(&site).expect("the site"), read_kit_file("nginx/stampede.conf"));
-    assert!(printed.contains("\n-# allow 192.0.2.1;\n"), "{printed}");
-    let copy = printed.split_whitespace().find(|word| word.contains("stampede.conf.")).expect("the name of a copy");
-    assert!(fs::read_to_string(copy).expect("a copy").ends_with("# allow 192.0.2.1;\n"), "{printed}");
-    assert!(!copy.ends_with(".conf"), "nginx would load {copy}");
-}
-
-#[test]
-fn everyone_can_read_what_is_served_whatever_the_umask_is() {
-    let temp_dir = TempDir::new().expect("a directory");
-    let target = temp_dir.path().join("root");
-    let install = project().join("deploy/self-hosted/install");
-    let output = Command::new("sh").args(["-c", "umask 077; exec \"$0\" \"$1\""]).arg(install).arg(&target).output();
-    let output = output.expect("install");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for (path, mode) in [("target/static", 0o755), ("target/static/busy.html", 0o644)] {
-        let path = target.join("opt/stampede").join(path);
-        let permissions = fs::metadata(&path).expect("installed").permissions();
-        assert_eq!(permissions.mode() & 0o777, mode, "{}", path.display());
-    }
-}
-
-#[test]
-fn an_update_of_an_older_installation_starts_the_sweeper_and_names_missing_settings() {
-    let temp_dir = TempDir::new().expect("a directory");
-    let target = temp_dir.path().join("root");
-    let settings = target.join("etc/stampede");
-    fs::create_dir_all(&settings).expect("a directory");
-    // From before a unit read `sweep.env`, and before the app had an `address_key`.
-    let example = read_kit_file("env.example").replace("SPIN_VARIABLE_ADDRESS_KEY=\n", "");
-    fs::write(settings.join("env"), example.replace("CRON_TOKEN=\n", "CRON_TOKEN='a token'\n")).expect("written");
-    let printed = update(&target);
-    let sweep = fs::read_to_string(settings.join("sweep.env")).expect("the sweeper's settings");
-    assert_eq!(sweep.lines().last(), Some("SPIN_VARIABLE_CRON_TOKEN='a token'"));
-    let env = settings.join("env");
-    for (name, expected) in [
-        ("ADDRESS_KEY", true),
-        ("STRIPE_API_KEY", true),
-        ("CRON_TOKEN", false),
-        ("REDIS_URL", false),
-        ("LEDGER", false),
-    ] {
-        let line = format!("{}: set SPIN_VARIABLE_{name}", env.display());
-        assert_eq!(printed.lines().any(|known| known == line), expected, "{line}: {printed}");
-    }
-    assert!(printed.contains(&format!("created {}", settings.join("sweep.env").display())), "{printed}");
-    fs::write(&env, fs::read_to_string(&env).expect("settings").replace("a token", "another token")).expect("written");
-    assert!(update(&target).contains("sweep.env: SPIN_VARIABLE_CRON_TOKEN differs from that of"));
-}
-
-#[test]
-fn install_creates_the_cache_directories_of_nginx() {
-    let temp_dir = TempDir::new().expect("a directory");
-    let target = install(&temp_dir);
-    let site = read_kit_file("nginx/stampede.conf");
-    let lines = site.lines().filter_map(|line| line.strip_prefix("proxy_cache_path /"));
-    let cache_directories: Vec<_> = lines.filter_map(|line| Path::new(line.split(' ').next()?).parent()).collect();
-    assert_eq!(cache_directories.len(), 2, "{cache_directories:?}");
-    for directory in cache_directories {
-        assert!(target.join(directory).is_dir(), "nginx does not make /{}", directory.display());
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn systemd_analyze_accepts_every_line_of_the_units() {
     let temp_dir = TempDir::new().expect("a directory");
-    let target = install(&temp_dir);
+    let (_redis, target) = installed(&temp_dir);
     // The program that a unit starts must exist, and this machine may have no `spin`.
     let spin = target.join("usr/local/bin/spin");
     fs::create_dir_all(spin.parent().expect("a directory")).expect("a directory");
@@ -280,7 +140,7 @@ fn systemd_analyze_accepts_every_line_of_the_units() {
     for path in paths.filter(|path| path.is_file()) {
         let text = fs::read_to_string(&path).expect("a unit");
         let text = text.replace("/usr/local/bin/spin", &spin.to_string_lossy());
-        let text = text.replace("/opt/stampede/sweep", &format!("{target_path}/opt/stampede/sweep"));
+        let text = text.replace("/opt/stampede/current/sweep", &format!("{target_path}/opt/stampede/current/sweep"));
         fs::write(&path, text).expect("a unit");
         units.push(path);
     }
@@ -316,7 +176,7 @@ fn start_unit(unit: &str, target: &Path, variables: &Variables) -> Process {
     });
     let arguments: Vec<String> = arguments.collect();
     let mut command = Command::new(&arguments[0]);
-    command.args(&arguments[1..]).current_dir(target.join("opt/stampede"));
+    command.args(&arguments[1..]).current_dir(target.join("opt/stampede/current"));
     for pair in unit_values(unit, "Environment").iter().flat_map(|line| line.split(' ')) {
         let (name, value) = pair.split_once('=').expect("NAME=VALUE");
         // Leave the cache of compiled code where this machine has it, so that nothing is compiled again.
@@ -339,12 +199,11 @@ fn run_sweep_script(target: &Path, url: &str, token: &str) -> Output {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_installed_kit_runs_as_two_services_and_is_swept() {
     let temp_dir = TempDir::new().expect("a directory");
-    let target = install(&temp_dir);
+    let (mut redis, target) = installed(&temp_dir);
     fs::create_dir_all(target.join("var/lib/stampede")).expect("a directory");
-    let mut redis =
-        Redis::start(&temp_dir.path().join("redis"), ports::pick_unused().expect("a port"), None).expect("Redis");
     let mut variables = Variables::generate().expect("variables");
-    variables.set_redis(&redis.url()).expect("a URL");
+    // As the user of the kit's access list.
+    variables.set_redis(&redis_url(&redis)).expect("a URL");
     variables.set_ledger("sqlite").expect("a ledger");
 
     let mut app = start_unit("stampede.service", &target, &variables);

@@ -51,6 +51,16 @@ impl Shop {
         self.wait_for(&format!("/api/orders/{order_no}"), jwt, is_pending).await;
     }
 
+    /// Opens the sandbox's payment page of an order and pays; waits until the order is paid.
+    pub async fn pay(&self, order_no: &str, jwt: &str) {
+        let path = format!("/api/orders/{order_no}");
+        let body = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1", "country": "GB"}});
+        let page = self.http.post(&format!("{path}/checkout"), jwt, &body).await.is(200).text("checkout_url");
+        let session = page.rsplit('/').next().unwrap_or_default();
+        self.http.post(&format!("/sandbox/pay/{session}"), "", &json!({"outcome": "paid"})).await.is(200);
+        self.wait_for(&path, jwt, |order| order.text("status") == "paid").await;
+    }
+
     async fn wait_for(&self, path: &str, token: &str, is_wanted: impl Fn(&Response) -> bool) {
         eventually(path, async || match self.http.try_send(Method::GET, path, token, &Value::Null).await {
             Ok(response) if response.status == 200 && is_wanted(&response) => Ok(()),

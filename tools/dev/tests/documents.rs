@@ -97,3 +97,31 @@ fn every_relative_link_in_a_document_leads_to_a_file_and_a_heading() {
     }
     assert!(checked > 10 && anchors > 0, "only {checked} links and {anchors} anchors were found");
 }
+
+#[test]
+fn every_script_in_a_document_exists_and_knows_the_options_that_it_is_called_with() {
+    let root = root::find().expect("the project");
+    let mut checked = 0;
+    for document in tracked(&root, ".md") {
+        let text = fs::read_to_string(root.join(&document)).expect("a tracked document");
+        for line in text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).flat_map(str::lines) {
+            let command = line.split('#').next().unwrap_or_default();
+            let mut words = command
+                .split_whitespace()
+                .skip_while(|word| !word.starts_with("scripts/") && !word.starts_with("deploy/"));
+            let Some(script) = words.next() else { continue };
+            let source = fs::read_to_string(root.join(script));
+            let source = source.unwrap_or_else(|error| panic!("{document}: {line}: {script}: {error}"));
+            // Other scripts build a program, which explains itself.
+            if source.contains("usage: ") {
+                let help = Command::new(root.join(script)).arg("--help").output().expect("help");
+                let help = String::from_utf8_lossy(&help.stdout);
+                for option in words.filter(|word| word.starts_with("--")) {
+                    assert!(help.contains(option), "{document}: {script} does not know {option}: {line}");
+                }
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 10, "only {checked} commands were found");
+}

@@ -1,0 +1,222 @@
+//! `install` of the self-hosted kit: what it copies, what it says is missing, and the way back (G9).
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use dev::{ports, postgres::Postgres, redis::Redis, root};
+use tempfile::TempDir;
+
+use crate::release::unpacked;
+
+/// The password in the access list of the tests.
+const PASSWORD: &str = "a-password-of-the-tests";
+
+fn kit() -> PathBuf {
+    root::find().expect("the project").join("deploy/self-hosted")
+}
+
+/// Starts a Redis with the settings and the access list of the kit.
+fn start_redis(directory: &Path) -> Redis {
+    let (conf, acl) = (directory.join("stampede.conf"), directory.join("stampede.acl"));
+    let read = |file: &str| fs::read_to_string(kit().join(file)).expect("a file of the kit");
+    fs::write(&acl, read("stampede.acl").replace("PASSWORD", PASSWORD)).expect("written");
+    fs::write(&conf, read("redis.conf").replace("/etc/redis/stampede.acl", &acl.to_string_lossy())).expect("written");
+    let port = ports::pick_unused().expect("a port");
+    let settings = ["--include", &conf.to_string_lossy()];
+    Redis::start_with(&directory.join("redis"), port, None, &settings).expect("Redis")
+}
+
+/// The URL for the app's user.
+pub fn redis_url(redis: &Redis) -> String {
+    format!("redis://stampede:{PASSWORD}@127.0.0.1:{}", redis.port())
+}
+
+/// Runs the `install` of `project` with `target` in place of `/`.
+fn install(project: &Path, arguments: &[&str], target: &Path) -> Output {
+    let script = project.join("deploy/self-hosted/install");
+    Command::new(script).args(arguments).arg(target).output().expect("install")
+}
+
+fn printed(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Sets variables in the settings of an installation.
+fn set(target: &Path, variables: &[(&str, &str)]) {
+    let path = target.join("etc/stampede/env");
+    let mut text = fs::read_to_string(&path).expect("settings");
+    for (name, value) in variables {
+        text += &format!("SPIN_VARIABLE_{name}={value}\n");
+    }
+    fs::write(path, text).expect("written");
+}
+
+/// Fills in all that a new installation lacks but Redis.
+fn fill_in(target: &Path) {
+    set(
+        target,
+        &[
+            ("SHOP_URL", "https://shop.example"),
+            ("JWT_KEY", "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-"),
+            ("STRIPE_API_KEY", "sk_live_tests"),
+            ("STRIPE_SECRET", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"),
+        ],
+    );
+    let listen = target.join("etc/nginx/stampede-listen.conf");
+    fs::write(&listen, fs::read_to_string(&listen).expect("a site").replace("sale.example", "drop.example"))
+        .expect("a site");
+    let certificates = target.join("etc/ssl/stampede");
+    fs::create_dir_all(&certificates).expect("a directory");
+    for file in ["fullchain.pem", "privkey.pem"] {
+        fs::write(certificates.join(file), "").expect("a file");
+    }
+}
+
+/// Installs the working copy into a directory, and returns that and the Redis that it needs.
+pub fn installed(temp_dir: &TempDir) -> (Redis, PathBuf) {
+    let (redis, target) = (start_redis(temp_dir.path()), temp_dir.path().join("root"));
+    let project = root::find().expect("the project");
+    install(&project, &[], &target);
+    fill_in(&target);
+    set(&target, &[("REDIS_URL", &redis_url(&redis))]);
+    let output = install(&project, &[], &target);
+    assert!(output.status.success(), "{}", printed(&output));
+    (redis, target)
+}
+
+#[test]
+fn a_release_becomes_the_current_one_when_nothing_is_missing_and_the_one_before_it_by_rollback() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let (release, target) = (unpacked(temp_dir.path()), temp_dir.path().join("root"));
+    let closed = format!("redis://127.0.0.1:{}", ports::pick_unused().expect("a port"));
+    let first = install(&release, &[], &target);
+    let text = printed(&first);
+    for missing in [
+        "SHOP_URL is empty",
+        "JWT_KEY is empty",
+        "STRIPE_API_KEY",
+        "STRIPE_SECRET",
+        "server_name",
+        "fullchain.pem",
+        "privkey.pem",
+    ] {
+        assert!(text.contains(missing), "{missing}: {text}");
+    }
+    let current = target.join("opt/stampede/current");
+    assert!(!first.status.success() && text.contains("Nothing was started") && !current.exists(), "{text}");
+    let settings = fs::metadata(target.join("etc/stampede/env")).expect("settings").permissions().mode();
+    assert_eq!(settings & 0o777, 0o600);
+    let secrets = fs::read_to_string(target.join("etc/stampede/env")).expect("settings");
+    let sweep = fs::read_to_string(target.join("etc/stampede/sweep.env")).expect("settings");
+    assert!(sweep.starts_with("SPIN_VARIABLE_CRON_TOKEN=") && secrets.contains(&sweep), "{sweep}");
+
+    fill_in(&target);
+    set(&target, &[("REDIS_URL", &closed)]);
+    assert!(printed(&install(&release, &[], &target)).contains("Connection refused"));
+    let redis = start_redis(temp_dir.path());
+    set(&target, &[("REDIS_URL", &redis_url(&redis))]);
+    let complete = install(&release, &[], &target);
+    assert!(complete.status.success(), "{}", printed(&complete));
+    let refused = install(&release, &["rollback"], &target);
+    assert!(!refused.status.success() && printed(&refused).contains("no release before"), "{}", printed(&refused));
+    let version = fs::read_link(&current).expect("a link");
+
+    // A damaged archive is refused; the next release becomes the current one.
+    fs::write(release.join("VERSION"), "9.9.9\n").expect("written");
+    assert!(!install(&release, &[], &target).status.success());
+    fs::remove_file(release.join("SHA256SUMS")).expect("removed");
+    assert!(install(&release, &[], &target).status.success());
+    assert_eq!(fs::read_link(&current).expect("a link"), Path::new("releases/9.9.9"));
+    assert!(install(&release, &["rollback"], &target).status.success());
+    assert_eq!(fs::read_link(&current).expect("a link"), version);
+    // Secrets are made once.
+    let kept = fs::read_to_string(target.join("etc/stampede/env")).expect("settings");
+    assert!(kept.starts_with(&secrets), "{kept}");
+}
+
+#[test]
+fn a_ledger_that_the_role_cannot_use_is_named_and_the_kits_own_role_can() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let (_redis, target) = installed(&temp_dir);
+    let (project, postgres) = (root::find().expect("the project"), Postgres::ephemeral().expect("PostgreSQL"));
+    let psql = |arguments: &[&str]| {
+        let output =
+            Command::new("psql").args(["--no-psqlrc", &postgres.url()]).args(arguments).output().expect("psql");
+        assert!(output.status.success(), "{}", printed(&output));
+        printed(&output)
+    };
+    psql(&["-c", "CREATE ROLE guest LOGIN PASSWORD 'guest'"]);
+    set(&target, &[("LEDGER", &format!("postgres://guest:guest@127.0.0.1:{}/postgres", postgres.port()))]);
+    assert!(printed(&install(&project, &[], &target)).contains("the role may not create tables"));
+
+    let script = kit().join("postgres.sql");
+    let lines = psql(&["-v", "password=secret", "-f", &script.to_string_lossy()]);
+    let line = lines.lines().find_map(|line| line.strip_prefix("SPIN_VARIABLE_LEDGER=")).expect("a line for env");
+    set(&target, &[("LEDGER", &line.replace(":5432", &format!(":{}", postgres.port())))]);
+    let complete = install(&project, &[], &target);
+    assert!(complete.status.success(), "{}", printed(&complete));
+}
+
+#[test]
+fn an_update_keeps_settings_and_shows_which_lines_of_an_edited_site_it_replaces() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let (_redis, target) = installed(&temp_dir);
+    let update = || printed(&install(&root::find().expect("the project"), &[], &target));
+    let append = |path: &Path, line: &str| {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        fs::write(path, format!("{text}{line}\n")).expect("written");
+    };
+    let edited: Vec<_> = ["listen", "lanes", "operators", "operator-host", "cors"]
+        .map(|part| format!("nginx/stampede-{part}.conf"))
+        .into_iter()
+        .chain(["stampede/env", "stampede/runtime-config.toml"].map(str::to_owned))
+        .map(|file| target.join("etc").join(file))
+        .collect();
+    for path in &edited {
+        append(path, "# mine");
+    }
+    assert!(!update().contains("stampede.conf"), "the site is as it was installed");
+    let site = target.join("etc/nginx/conf.d/stampede.conf");
+    append(&site, "# allow 192.0.2.1;");
+    let shown = update();
+    for path in &edited {
+        assert!(fs::read_to_string(path).expect("a file").ends_with("# mine\n"), "{} is replaced", path.display());
+    }
+    let text = fs::read_to_string(kit().join("nginx/stampede.conf")).expect("the site");
+    assert_eq!(fs::read_to_string(&site).expect("the site"), text);
+    assert!(shown.contains("\n-# allow 192.0.2.1;\n"), "{shown}");
+    let copy = shown.split_whitespace().find(|word| word.contains("stampede.conf.")).expect("the name of a copy");
+    assert!(fs::read_to_string(copy).expect("a copy").ends_with("# allow 192.0.2.1;\n"), "{shown}");
+    assert!(!copy.ends_with(".conf"), "nginx would load {copy}");
+}
+
+#[test]
+fn everyone_can_read_what_is_served_whatever_the_umask_is_and_nginx_has_its_cache_directories() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let target = temp_dir.path().join("root");
+    let script = kit().join("install");
+    // It ends before it would start anything, since settings are missing.
+    Command::new("sh")
+        .args(["-c", "umask 077; exec \"$0\" \"$1\""])
+        .arg(script)
+        .arg(&target)
+        .output()
+        .expect("install");
+    let release =
+        fs::read_dir(target.join("opt/stampede/releases")).expect("releases").next().expect("one").expect("one");
+    for (path, mode) in [("target/static", 0o755), ("target/static/busy.html", 0o644)] {
+        let permissions = fs::metadata(release.path().join(path)).expect("installed").permissions();
+        assert_eq!(permissions.mode() & 0o777, mode, "{path}");
+    }
+    let site = fs::read_to_string(kit().join("nginx/stampede.conf")).expect("the site");
+    let lines = site.lines().filter_map(|line| line.strip_prefix("proxy_cache_path /"));
+    let directories: Vec<_> = lines.filter_map(|line| Path::new(line.split(' ').next()?).parent()).collect();
+    assert_eq!(directories.len(), 2, "{directories:?}");
+    for directory in directories {
+        assert!(target.join(directory).is_dir(), "nginx does not make /{}", directory.display());
+    }
+}
