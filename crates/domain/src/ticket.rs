@@ -162,13 +162,19 @@ mod tests {
         }
     }
 
+    fn issued() -> String {
+        TicketKeys::new(SECRET).issue(&ticket()).expect("a secret")
+    }
+
     #[test]
-    fn a_ticket_is_valid_until_it_expires() {
-        let keys = TicketKeys::new(SECRET);
-        let text = keys.issue(&ticket()).expect("a secret");
-        assert_eq!(keys.verify(&text, &ticket().activity, Millis(999_999)), Ok(ticket()));
-        assert_eq!(keys.verify(&text, &ticket().activity, Millis(1_000_000)), Err(TicketError::Expired));
-        assert_eq!(keys.verify_signature(&text), Ok(ticket()));
+    fn a_ticket_is_valid_for_its_activity_until_it_expires() {
+        let verify = |activity: &str, now| {
+            let activity = ActivityId::parse(activity).expect("id");
+            TicketKeys::new(SECRET).verify(&issued(), &activity, Millis(now))
+        };
+        assert_eq!(verify("demo", 999_999), Ok(ticket()));
+        assert_eq!(verify("demo", 1_000_000), Err(TicketError::Expired));
+        assert_eq!(verify("other", 0), Err(TicketError::OtherActivity));
     }
 
     #[test]
@@ -197,38 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_ticket_is_forged() {
-        let keys = TicketKeys::new(SECRET);
-        let text = keys.issue(&ticket()).expect("a secret");
-        for at in 0..text.len() {
-            let mut bytes = text.clone().into_bytes();
-            bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
-            let changed = String::from_utf8(bytes).expect("ascii");
-            // The last character of a base64 text has unused bits; a strict decoder refuses changes to them as well.
-            assert_eq!(keys.verify_signature(&changed), Err(TicketError::Forged), "at {at}");
+    fn only_an_active_or_old_secret_verifies_a_ticket() {
+        let text = issued();
+        for secrets in ["another secret, and a long one too", "", &format!("retired:{SECRET}")] {
+            assert_eq!(TicketKeys::new(secrets).verify_signature(&text), Err(TicketError::Forged), "{secrets}");
         }
-        assert_eq!(keys.verify_signature(&text[..text.len() - 1]), Err(TicketError::Forged));
-        assert_eq!(
-            TicketKeys::new("another secret, and a long one too").verify_signature(&text),
-            Err(TicketError::Forged)
-        );
-        assert_eq!(TicketKeys::new("").verify_signature(&text), Err(TicketError::Forged));
-        assert_eq!(TicketKeys::new(&format!("retired:{SECRET}")).verify_signature(&text), Err(TicketError::Forged));
-    }
-
-    #[test]
-    fn a_ticket_of_another_activity_is_refused() {
-        let keys = TicketKeys::new(SECRET);
-        let text = keys.issue(&ticket()).expect("a secret");
-        let other = ActivityId::parse("other").expect("id");
-        assert_eq!(keys.verify(&text, &other, Millis(0)), Err(TicketError::OtherActivity));
-    }
-
-    #[test]
-    fn an_old_secret_verifies_while_the_new_one_signs() {
-        let old = TicketKeys::new(SECRET).issue(&ticket()).expect("a secret");
         let both = TicketKeys::new(&format!("Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f {SECRET}"));
-        assert!(both.verify_signature(&old).is_ok());
-        assert!(TicketKeys::new(SECRET).verify_signature(&both.issue(&ticket()).expect("a secret")).is_err());
+        assert!(both.verify_signature(&text).is_ok());
+        let new = both.issue(&ticket()).expect("a secret");
+        assert!(TicketKeys::new(SECRET).verify_signature(&new).is_err(), "the first one signs");
     }
 }

@@ -266,59 +266,37 @@ mod tests {
     }
 
     #[test]
-    fn errors_that_leave_the_outcome_unknown_mean_unavailable() {
-        for text in [
+    fn an_unknown_outcome_means_unavailable_and_a_server_that_cannot_serve_keeps_the_connection() {
+        let server = |error: &str| format!("{CLIENT_PREFIX} - {error}");
+        let kept = [
             "OOM: command not allowed when used memory > 'maxmemory'. script: 3f, on @user_script:34.",
             "MISCONF: Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
             "BUSY: Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
             "NOREPLICAS: Not enough good replicas to write. script: 3f, on @user_script:34.",
+            "NOPERM: User app has no permissions to run the 'evalsha' command",
+            "LOADING: Redis is loading the dataset in memory",
+            &server("BusyLoadingError: Redis is loading the dataset in memory"),
+            &server("ClusterDown: The cluster is down"),
+            &server("TryAgain: a reason"),
+        ];
+        let replaced = [
+            "READONLY: You can't write against a read only replica.",
             "NOAUTH: Authentication required.",
             "WRONGPASS: invalid username-password pair or user is disabled.",
-            "NOPERM: User app has no permissions to run the 'evalsha' command",
-            "An error was signalled by the server - ResponseError: Protocol error: unauthenticated multibulk length",
-            "An error was signalled by the server - BusyLoadingError: Redis is loading the dataset in memory",
-            "An error was signalled by the server - ReadOnly: You can't write against a read only replica.",
-            "An error was signalled by the server - MasterDown: Link with MASTER is down",
-            "An error was signalled by the server - ClusterDown: The cluster is down",
+            &server("ResponseError: Protocol error: unauthenticated multibulk length"),
+            &server("ReadOnly: You can't write against a read only replica."),
+            &server("MasterDown: Link with MASTER is down"),
             "Password authentication failed - AuthenticationFailed: WRONGPASS",
             "failed to lookup address information: Name or service not known",
             "Connection refused (os error 111)",
+            "BUSY but not a code",
             "broken pipe",
             "",
-        ] {
-            assert_eq!(StoreError::from_redis_error(text.to_owned()), StoreError::RedisUnavailable(text.to_owned()));
-        }
-    }
-
-    #[test]
-    fn a_connection_is_kept_while_the_server_answers_that_it_cannot_serve() {
-        let server = |code: &str| format!("{CLIENT_PREFIX} - {code}: a reason");
-        for text in [
-            "OOM: command not allowed when used memory > 'maxmemory'.".to_owned(),
-            "MISCONF: Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."
-                .to_owned(),
-            "BUSY: Redis is busy running a script.".to_owned(),
-            "NOREPLICAS: Not enough good replicas to write.".to_owned(),
-            "NOPERM: User app has no permissions to run the 'evalsha' command".to_owned(),
-            "LOADING: Redis is loading the dataset in memory".to_owned(),
-            server("BusyLoadingError"),
-            server("ClusterDown"),
-            server("TryAgain"),
-        ] {
-            assert!(!StoreError::from_redis_error(text.clone()).needs_new_connection(), "{text}");
-        }
-        for text in [
-            server("ReadOnly"),
-            server("MasterDown"),
-            format!("{CLIENT_PREFIX} - ResponseError: Protocol error: unauthenticated multibulk length"),
-            "READONLY: You can't write against a read only replica.".to_owned(),
-            "NOAUTH: Authentication required.".to_owned(),
-            "broken pipe".to_owned(),
-            "Connection reset by peer (os error 104)".to_owned(),
-            "BUSY but not a code".to_owned(),
-            String::new(),
-        ] {
-            assert!(StoreError::from_redis_error(text.clone()).needs_new_connection(), "{text}");
+        ];
+        for text in kept.iter().chain(&replaced) {
+            let error = StoreError::from_redis_error((*text).to_owned());
+            assert_eq!(error, StoreError::RedisUnavailable((*text).to_owned()));
+            assert_eq!(error.needs_new_connection(), replaced.contains(text), "{text}");
         }
         assert!(!StoreError::RedisRefused("broken pipe".to_owned()).needs_new_connection());
     }

@@ -123,8 +123,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn settings() -> Settings {
-        Settings::parse(&domain::settings::Variables(&|_| "".into())).unwrap()
+    fn load(cache: &mut FileCache, path: &str) -> Option<StoredFile> {
+        let settings = Settings::parse(&domain::settings::Variables(&|_| "".into())).unwrap();
+        cache.load(path, [Encoding::Identity].into_iter(), &settings, None)
     }
 
     #[test]
@@ -148,9 +149,9 @@ mod tests {
             "open.txt\0",
             absolute.to_str().unwrap(),
         ] {
-            assert!(cache.load(path, [Encoding::Identity].into_iter(), &settings(), None).is_none(), "{path}");
+            assert!(load(&mut cache, path).is_none(), "{path}");
         }
-        assert!(cache.load("open.txt", [Encoding::Identity].into_iter(), &settings(), None).is_some());
+        assert!(load(&mut cache, "open.txt").is_some());
     }
 
     #[test]
@@ -160,12 +161,12 @@ mod tests {
         for number in 0..10 {
             let name = format!("{number}.txt");
             fs::write(folder.path().join(&name), [b'x'; 40]).unwrap();
-            assert!(cache.load(&name, [Encoding::Identity].into_iter(), &settings(), None).is_some());
+            assert!(load(&mut cache, &name).is_some());
             assert_eq!(cache.cached_bytes, cache.files.values().map(|file| file.bytes.len()).sum::<usize>());
             assert!(cache.cached_bytes <= 100);
         }
         fs::write(folder.path().join("big.txt"), [b'x'; 101]).unwrap();
-        assert!(cache.load("big.txt", [Encoding::Identity].into_iter(), &settings(), None).is_some());
+        assert!(load(&mut cache, "big.txt").is_some());
         assert!(!cache.files.contains_key("big.txt"));
     }
 
@@ -174,9 +175,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("a.txt"), "first").unwrap();
         let mut cache = FileCache::new(folder.path());
-        let first = cache.load("a.txt", [Encoding::Identity].into_iter(), &settings(), None).unwrap();
+        let first = load(&mut cache, "a.txt").unwrap();
         fs::write(folder.path().join("a.txt"), "second").unwrap();
-        let second = cache.load("a.txt", [Encoding::Identity].into_iter(), &settings(), None).unwrap();
+        let second = load(&mut cache, "a.txt").unwrap();
         assert_eq!((first.bytes, first.etag), (second.bytes, second.etag));
     }
 }

@@ -148,6 +148,7 @@ mod tests {
             ("{} x", "The body is not valid: missing field `sku`."),
             (r#"{"sku":"a","quantity":"1"}"#, r#"/quantity: invalid type: text, expected a whole number"#),
             (r#""{}""#, "The body is not valid: must be an object."),
+            (r#"{"sku":"a","quantity":1} x"#, "The body is not valid: there is text after the JSON value."),
         ] {
             assert_eq!(parse::<Order>(body.as_bytes()).expect_err(body).detail, detail);
         }
@@ -167,12 +168,10 @@ mod tests {
     }
 
     #[test]
-    fn malformed_json_and_trailing_text_are_refused() {
-        for body in ["", "{", "[]", r#" ["a",1]"#, "null", r#"{"sku":"a","quantity":1} x"#] {
+    fn malformed_json_is_refused_and_unknown_members_are_not() {
+        for body in ["", "{", r#" ["a",1]"#, "null"] {
             assert!(parse::<Order>(body.as_bytes()).is_err(), "{body:?} was accepted");
         }
-        let problem = parse::<Order>(br#"{"sku":"a","quantity":1} x"#).expect_err("text after the object");
-        assert_eq!(problem.detail, "The body is not valid: there is text after the JSON value.");
         assert!(parse::<Order>(br#"{"sku":"a","quantity":1,"colour":"red"}"#).is_ok());
     }
 }

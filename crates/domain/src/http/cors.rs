@@ -91,10 +91,6 @@ fn checked(origin: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn header<'r>(response: &'r Response, name: &str) -> &'r str {
-        response.headers.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
-    }
-
     #[test]
     fn origins_are_separated_by_spaces_or_commas_and_none_is_the_default() {
         assert!(AllowedOrigins::parse("").expect("none").is_empty());
@@ -146,26 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn only_options_with_a_requested_method_is_a_preflight() {
-        let asks = &[("access-control-request-method", "POST")][..];
-        let response = preflight(&Method::OPTIONS, &asks).expect("a preflight");
-        assert_eq!((response.status, header(&response, "access-control-allow-methods")), (204, METHODS));
-        assert!(preflight(&Method::OPTIONS, &&[][..]).is_none());
-        assert!(preflight(&Method::POST, &asks).is_none());
-    }
-
-    #[test]
-    fn a_response_varies_by_origin_whether_or_not_it_is_allowed() {
-        for (before, after) in [(Response::empty(200), "origin"), (pages(), "accept-encoding, origin")] {
-            let refused = add_headers(before.clone(), None);
-            assert_eq!((header(&refused, "vary"), header(&refused, "access-control-allow-origin")), (after, ""));
-            let allowed = add_headers(before, Some("https://shop.example".to_owned()));
-            assert_eq!(header(&allowed, "access-control-allow-origin"), "https://shop.example");
-            assert_eq!((header(&allowed, "vary"), header(&allowed, "access-control-allow-credentials")), (after, ""));
+    fn a_response_that_no_other_origin_may_read_varies_by_origin() {
+        let page = Response::empty(200).header("vary", "accept-encoding");
+        for (response, vary) in [(Response::empty(200), "origin"), (page, "accept-encoding, origin")] {
+            let headers = add_headers(response, None).headers;
+            assert_eq!(headers, [("vary", std::borrow::Cow::from(vary))]);
         }
-    }
-
-    fn pages() -> Response {
-        Response::empty(200).header("vary", "accept-encoding")
     }
 }

@@ -130,7 +130,6 @@ impl Headers for &[(&str, &str)] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::{problem::Code, routes::BuyerOrders};
 
     fn request<'a>(target: &str, headers: &'a [(&'a str, &'a str)]) -> Request<&'a [(&'a str, &'a str)]> {
         Request::new(Method::GET, target.to_owned(), headers, Vec::new(), "id".to_owned())
@@ -154,14 +153,6 @@ mod tests {
             assert_eq!(request.query_param(name), value, "{name}");
         }
         assert_eq!(self::request("/a", &[]).query_param("x"), None);
-    }
-
-    #[test]
-    fn a_request_is_routed_by_its_path_without_the_query() {
-        let request = request("/api/orders/demo.1?x", &[]);
-        assert_eq!(request.route().ok(), Some((BuyerOrders::Order, ["demo.1", ""])));
-        let unknown = self::request("/api/orders/demo.1/?x", &[]);
-        assert_eq!(unknown.route::<BuyerOrders>().map_err(|problem| problem.code), Err(Code::NotFound));
     }
 
     #[test]

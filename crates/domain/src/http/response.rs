@@ -100,45 +100,19 @@ mod tests {
 
     use super::*;
 
-    fn lines(response: Response) -> Vec<(String, String)> {
+    fn lines(response: Response) -> Vec<String> {
         let (lines, _) = response.into_lines_and_body("id-1".to_owned());
-        lines.into_iter().map(|(name, value)| (name, String::from_utf8(value).expect("text"))).collect()
-    }
-
-    fn texts(lines: &[(&str, &str)]) -> Vec<(String, String)> {
-        lines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    }
-
-    #[test]
-    fn a_client_that_has_the_body_gets_no_other_one() {
-        let respond = |tag: &str, body: &str| {
-            let headers: &[(&'static str, &str)] = &[("if-none-match", tag)];
-            let request = Request::new(http::Method::GET, "/".to_owned(), headers, Vec::new(), "id-1".to_owned());
-            Response::json(200, &body).unless_unchanged(&request)
-        };
-        let first = respond("", "a");
-        let etag = first.headers.iter().find(|(name, _)| *name == "etag").map_or("", |(_, value)| value);
-        assert_eq!((first.status, first.body.as_slice()), (200, "\"a\"".as_bytes()));
-        assert_eq!((respond(etag, "a").status, respond(etag, "a").body.len()), (304, 0));
-        assert_eq!(respond(etag, "b").status, 200);
+        let text = |value| String::from_utf8(value).expect("text");
+        lines.into_iter().map(|(name, value)| format!("{name}: {}", text(value))).collect()
     }
 
     #[test]
     fn every_response_has_its_length_and_the_request_id() {
-        assert_eq!(lines(Response::empty(204)), texts(&[("content-length", "0"), ("x-request-id", "id-1")]));
-        let response =
-            Response::json(200, &json!({"a": "ü"})).header("etag", "\"1\"").header("cache-control", "private");
+        assert_eq!(lines(Response::empty(204)), ["content-length: 0", "x-request-id: id-1"]);
+        let response = Response::json(200, &json!({"a": "ü"})).header("etag", "\"1\"");
         assert_eq!(response.body, "{\"a\":\"ü\"}".as_bytes());
-        assert_eq!(
-            lines(response),
-            texts(&[
-                ("content-length", "10"),
-                ("x-request-id", "id-1"),
-                ("content-type", "application/json"),
-                ("cache-control", "private"),
-                ("etag", "\"1\""),
-            ])
-        );
+        let expected = ["content-length: 10", "x-request-id: id-1", "content-type: application/json"];
+        assert_eq!(lines(response)[..3], expected);
     }
 
     #[test]
@@ -147,16 +121,10 @@ mod tests {
         problem.headers.push(("ratelimit", "r".to_owned()));
         let response = Response::from(problem);
         assert_eq!(response.status, 429);
-        assert_eq!(
-            lines(response)[2..],
-            texts(&[
-                ("content-type", "application/problem+json"),
-                ("cache-control", "no-store"),
-                ("retry-after", "7"),
-                ("ratelimit", "r"),
-            ])
-        );
+        let expected =
+            ["content-type: application/problem+json", "cache-control: no-store", "retry-after: 7", "ratelimit: r"];
+        assert_eq!(lines(response)[2..], expected);
         let unauthenticated = lines(Problem::new(Code::Unauthenticated, "").into());
-        assert!(unauthenticated.contains(&("www-authenticate".to_owned(), "Bearer".to_owned())));
+        assert!(unauthenticated.contains(&"www-authenticate: Bearer".to_owned()));
     }
 }

@@ -256,12 +256,10 @@ mod tests {
 
     #[test]
     fn a_list_of_algorithms_has_public_ones_only() {
-        assert!(KeySetVerifier::new("RS256 ES256 EdDSA", "i", "a").is_ok());
+        let fault = |algorithms| KeySetVerifier::new(algorithms, "i", "a").err().map(|fault| fault.variable);
+        assert_eq!(fault("RS256 ES256 EdDSA"), None);
         for wrong in ["", " ", "HS256", "RS256 HS256", "none", "RS256,ES256"] {
-            assert!(
-                KeySetVerifier::new(wrong, "i", "a").is_err_and(|fault| fault.variable == "jwt_algorithm"),
-                "{wrong}"
-            );
+            assert_eq!(fault(wrong), Some("jwt_algorithm"), "{wrong}");
         }
     }
 }

@@ -1,7 +1,7 @@
 #[path = "../../../stores/src/shared_value/machine.rs"]
 mod machine;
 
-use std::{cell::RefCell, task::Poll};
+use std::cell::RefCell;
 
 use futures::future::join_all;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -77,9 +77,19 @@ impl World {
         keys.verify(&verifier, &token.expect("a token")).await
     }
 
+    /// Verifies six tokens of the key `a` in each of these instances at once.
+    fn verify_in_all(&self, memories: &[Flight<Memory>]) -> Vec<Result<bool, StoreError>> {
+        Machine::run(join_all(memories.iter().flat_map(|memory| (0..6).map(|_| self.verify(memory, "a")))))
+    }
+
     fn is_valid(&self, memory: &Flight<Memory>, kid: &str) -> Result<bool, StoreError> {
         Machine::run(self.verify(memory, kid))
     }
+}
+
+/// What four instances remember.
+fn instances() -> [Flight<Memory>; 4] {
+    Default::default()
 }
 
 fn is_away<T>(result: Result<T, StoreError>) -> bool {
@@ -89,9 +99,8 @@ fn is_away<T>(result: Result<T, StoreError>) -> bool {
 #[test]
 fn the_keys_are_fetched_once_for_all_requests_of_all_instances() {
     let world = World::publishing(&["a"]);
-    let memories: Vec<Flight<Memory>> = (0..4).map(|_| Flight::default()).collect();
-    let requests: Vec<_> = memories.iter().flat_map(|memory| (0..6).map(|_| world.verify(memory, "a"))).collect();
-    assert_eq!(Machine::run(join_all(requests)), vec![Ok(true); 24]);
+    let memories = instances();
+    assert_eq!(world.verify_in_all(&memories), vec![Ok(true); 24]);
     assert_eq!(world.machine.fetches.get(), 1);
     // Fetched again after five to six minutes.
     world.pass(360_000);
@@ -130,45 +139,10 @@ fn a_token_of_an_unknown_key_that_is_newer_than_the_keys_is_not_refused() {
     assert!(verify(0).is_ok());
 }
 
-/// Clients can send tokens of invented keys, hundreds at a time, to every instance.
-#[test]
-fn tokens_of_unknown_keys_wait_for_an_issuer_that_is_away_in_one_instance_and_those_of_known_keys_in_none() {
-    let world = World::publishing(&["a"]);
-    let memories: Vec<Flight<Memory>> = (0..4).map(|_| Flight::default()).collect();
-    assert_eq!(world.is_valid(&memories[0], "a"), Ok(true));
-    *world.answer.borrow_mut() = None;
-    world.pass(MIN_REFETCH_MS + 200);
-    let issued_at = world.machine.now.get() / 1_000;
-    for _ in 0..40 {
-        let began = world.machine.now.get();
-        // Whether each token's request waited, instance by instance.
-        let verify = async |memory: &Flight<Memory>, kid: &str, expected: Result<(), TokenError>| {
-            let mut verifying = std::pin::pin!(world.verify_issued(memory, kid, issued_at));
-            let polled = futures::poll!(verifying.as_mut());
-            let has_waited = polled.is_pending();
-            let result = if let Poll::Ready(result) = polled { result } else { verifying.await };
-            assert_eq!(result.map(|result| result.map(|_| ())), Ok(expected), "{kid}");
-            has_waited
-        };
-        let of_instance = async |memory: &Flight<Memory>| {
-            let unknown = (0..8).map(|_| verify(memory, "invented", Err(TokenError::Unconfirmed)));
-            let known = (0..8).map(|_| verify(memory, "a", Ok(())));
-            futures::join!(join_all(unknown), join_all(known))
-        };
-        let waited = Machine::run(join_all(memories.iter().map(of_instance)));
-        assert!(world.machine.now.get() - began < 200, "waited {} ms", world.machine.now.get() - began);
-        assert!(waited.iter().all(|(_, known)| !known.contains(&true)), "{waited:?}");
-        assert!(waited.iter().filter(|(unknown, _)| unknown.contains(&true)).count() <= 1, "{waited:?}");
-        world.pass(500);
-    }
-    assert!((2..=4).contains(&world.machine.fetches.get()), "{} requests in 20 s", world.machine.fetches.get());
-    assert_eq!(world.is_valid(&memories[1], "a"), Ok(true));
-}
-
 #[test]
 fn invented_names_of_keys_cost_a_request_in_ten_seconds() {
     let world = World::publishing(&["a"]);
-    let memories: Vec<Flight<Memory>> = (0..4).map(|_| Flight::default()).collect();
+    let memories = instances();
     for round in 0..40 {
         for (index, memory) in memories.iter().enumerate() {
             assert_eq!(world.is_valid(memory, &format!("{round}-{index}")), Ok(false));
@@ -219,9 +193,8 @@ fn an_issuer_that_is_away_or_answers_nonsense_leaves_the_known_keys_valid_for_a_
 fn without_keys_no_token_is_refused_and_the_issuer_is_asked_once_in_a_second() {
     let world = World::publishing(&[]);
     *world.answer.borrow_mut() = None;
-    let memories: Vec<Flight<Memory>> = (0..4).map(|_| Flight::default()).collect();
-    let requests: Vec<_> = memories.iter().flat_map(|memory| (0..6).map(|_| world.verify(memory, "a"))).collect();
-    assert!(Machine::run(join_all(requests)).into_iter().all(is_away));
+    let memories = instances();
+    assert!(world.verify_in_all(&memories).into_iter().all(is_away));
     assert_eq!(world.machine.fetches.get(), 1);
     world.publish(&["a"]);
     world.pass(1_200);

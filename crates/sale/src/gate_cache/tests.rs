@@ -168,16 +168,17 @@ struct Redis {
 }
 
 impl Redis {
-    fn decide(&mut self, ticket: u128, sku: usize, quantity: i64) -> &'static str {
-        if self.orders.contains(&ticket) {
-            return "repeated";
+    /// The outcome, and whether it repeats an earlier one.
+    fn decide(&mut self, ticket: u128, sku: usize, request: &ReserveRequest) -> (ReserveOutcome, bool) {
+        let is_repeat = self.orders.contains(&ticket);
+        if !is_repeat {
+            if self.left[sku] < request.quantity {
+                return (SOLD_OUT, false);
+            }
+            self.left[sku] -= request.quantity;
+            self.orders.insert(ticket);
         }
-        if self.left[sku] < quantity {
-            return "sold_out";
-        }
-        self.left[sku] -= quantity;
-        self.orders.insert(ticket);
-        "queued"
+        (queued(request), is_repeat)
     }
 }
 
@@ -258,12 +259,8 @@ proptest! {
                     if matches!(decision, Action::Use(Decision::Refuse(..))) {
                         continue;
                     }
-                    let word = redis.decide(ticket, sku, quantity);
-                    let outcome = match word {
-                        "sold_out" => SOLD_OUT,
-                        _ => queued(&request),
-                    };
-                    let reply = ReserveReply { is_repeat: word == "repeated", ..reply(outcome, refreshes, now) };
+                    let (outcome, is_repeat) = redis.decide(ticket, sku, &request);
+                    let reply = ReserveReply { is_repeat, ..reply(outcome, refreshes, now) };
                     in_flight.push(InFlight { request, refreshes, reply });
                 }
                 Step::Receive(index) if index < in_flight.len() => {
@@ -272,17 +269,14 @@ proptest! {
                     if reply.outcome == SOLD_OUT {
                         refused[sku].push((now, request.quantity));
                     }
-                    if refreshes {
-                        read_at = Some(now);
-                    }
                     cache.value.update(&request, &reply, Millis(now));
                     if refreshes {
+                        read_at = Some(now);
                         cache.end();
                     }
                 }
                 Step::Lose(index) if index < in_flight.len() => {
-                    let lost = in_flight.remove(index);
-                    if lost.refreshes {
+                    if in_flight.remove(index).refreshes {
                         cache.end();
                     }
                 }

@@ -113,20 +113,20 @@ mod tests {
     #[test]
     fn a_code_of_postgresql_decides_and_its_text_does_not() {
         let classify = |code| StoreError::from_postgres_error(code, DEBUG_TEXT.to_owned());
-        for code in ["23502", "23503", "23505", "23514", "P0001"] {
-            assert_eq!(classify(Some(code)), StoreError::LedgerRefused(DEBUG_TEXT.to_owned()), "{code}");
-        }
-        for code in ["22003", "22P05", "22021"] {
-            assert_eq!(classify(Some(code)), StoreError::LedgerDataException(DEBUG_TEXT.to_owned()), "{code}");
-        }
-        for code in ["42P01", "42703"] {
-            assert_eq!(classify(Some(code)), StoreError::LedgerNotMigrated(DEBUG_TEXT.to_owned()), "{code}");
-        }
-        for code in [
+        let unavailable = [
             "08006", "25006", "40001", "40P01", "42501", "42710", "42P07", "53100", "53300", "55P03", "57014", "57P01",
             "P0002", "XX000", "",
-        ] {
-            assert_eq!(classify(Some(code)), StoreError::LedgerUnavailable(DEBUG_TEXT.to_owned()), "{code}");
+        ];
+        let expected: [(&[&str], fn(String) -> StoreError); 4] = [
+            (&["23502", "23503", "23505", "23514", "P0001"], StoreError::LedgerRefused),
+            (&["22003", "22P05", "22021"], StoreError::LedgerDataException),
+            (&["42P01", "42703"], StoreError::LedgerNotMigrated),
+            (&unavailable, StoreError::LedgerUnavailable),
+        ];
+        for (codes, error) in expected {
+            for code in codes {
+                assert_eq!(classify(Some(code)), error(DEBUG_TEXT.to_owned()), "{code}");
+            }
         }
         assert_eq!(classify(None), StoreError::LedgerUnavailable(DEBUG_TEXT.to_owned()));
     }
