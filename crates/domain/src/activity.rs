@@ -17,8 +17,7 @@ use crate::{
     human_check::MAX_DIFFICULTY,
     ids::{SkuId, UserId},
     language::Translations,
-    money::decimals,
-    schema::Currency,
+    money::{Currency, decimals},
     time::Millis,
 };
 

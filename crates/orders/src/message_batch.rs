@@ -14,12 +14,10 @@ use stores::{
 
 use crate::{
     dead_letters,
-    ledger::{
-        order_changes::{self, NewOrder},
-        order_rows,
-    },
+    ledger::{order_changes, order_rows},
+    order_record::{NewOrder, OrderState, Transition},
     stream::{self, Message},
-    sync::{OrderState, SyncOutcome, Transition, apply_transitions},
+    sync::{SyncOutcome, apply_transitions},
 };
 
 /// Reason of a dead letter: the ledger has no units of the SKU left. `lua/sync.lua` compares this word.

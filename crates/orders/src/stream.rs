@@ -16,7 +16,7 @@ use stores::{
 };
 
 use crate::{
-    ledger::order_changes::NewOrder,
+    order_record::NewOrder,
     scripts::{FENCE, START_WRITING, WRITER_IDLE},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };

@@ -19,14 +19,14 @@ use futures::future::join_all;
 use orders::{
     dead_letters,
     ledger::{
-        order_changes::{self, NewOrder},
+        order_changes,
         order_rows::{self, RecordedOrder},
     },
     message_batch::{self, InsertAnswer, NO_ROOM},
-    order_record::StateFields,
+    order_record::{NewOrder, OrderState},
     status::load_order,
     stream,
-    sync::{CLOSED_ORDER_TTL_SECONDS, OrderState},
+    sync::CLOSED_ORDER_TTL_SECONDS,
 };
 use payments::ledger::callback_rows::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE};
 use serde_json::json;
@@ -213,7 +213,7 @@ async fn write_batch<R: Redis, S: Sql>(
     // The buyer sees the failure, and an operator can requeue the dead letter.
     if !records.is_empty() {
         let state = OrderState::failed(epoch, NO_ROOM);
-        let options = json!({ "closed_ttl": CLOSED_ORDER_TTL_SECONDS, "state": StateFields::from(&state) });
+        let options = json!({ "closed_ttl": CLOSED_ORDER_TTL_SECONDS, "state": state });
         FAIL_ORDERS.run_with(redis, records, &options).await?;
     }
     Ok(())

@@ -19,9 +19,10 @@ use orders::{
         order_rows::{self, OrderRow},
         unsynced,
     },
+    order_record::Transition,
     order_writer::{self, DrainBudget, time_since},
     stream,
-    sync::{self, SyncOutcome, Transition, apply_transitions},
+    sync::{self, SyncOutcome, apply_transitions},
 };
 use sale::{ledger::activities, warm_up::RETENTION_AFTER_END_MS};
 use stores::{
