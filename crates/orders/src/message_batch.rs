@@ -51,10 +51,7 @@ impl AddAssign for WriteReport {
     }
 }
 
-/// Writes messages that were read from the stream.
-///
-/// # Errors
-/// [`StoreError`]; the messages are redelivered.
+/// Writes messages that were read from the stream. After an error they are redelivered.
 pub(super) async fn write<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

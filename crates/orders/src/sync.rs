@@ -107,8 +107,6 @@ pub async fn apply_transitions<R: Redis>(
 mod tests {
     use domain::order::OrderStatus;
 
-    use super::*;
-
     #[test]
     fn the_script_allows_every_sequence_of_transitions() {
         let script = include_str!("../lua/sync.lua");

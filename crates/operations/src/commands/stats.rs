@@ -81,9 +81,6 @@ pub(super) fn counts_by<K: JsonSchema>(schema: &mut Schema) {
 }
 
 /// Reads the counters of an activity; `None` if it has no gate.
-///
-/// # Errors
-/// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the reply cannot be parsed.
 pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
     read(redis, activity, 0).await
 }
@@ -162,17 +159,9 @@ pub async fn recent_stats<R: Redis>(redis: &R) -> Result<RecentStats, StoreError
 }
 
 /// Number of orders per status in the ledger, from its counters.
-///
-/// # Errors
-/// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if a row cannot be parsed.
 pub async fn orders_by_status<S: Sql>(sql: &S, activity: &ActivityId) -> Result<BTreeMap<String, i64>, StoreError> {
     let statement = "SELECT status, CAST(SUM(orders) AS BIGINT) FROM order_counts WHERE activity = ?1 \
          GROUP BY status HAVING SUM(orders) <> 0";
-    let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
-    rows.into_iter()
-        .map(|row| {
-            let mut row = RowReader::new(row);
-            Ok((row.text()?, row.int()?))
-        })
-        .collect()
+    let rows = sql.run(statement, vec![activity.as_str().into()]).await?.into_iter().map(RowReader::new);
+    rows.map(|mut row| Ok((row.text()?, row.int()?))).collect()
 }

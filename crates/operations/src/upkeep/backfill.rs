@@ -246,33 +246,21 @@ async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, 
         };
         let Some(step) = status.step_towards(via).or_else(|| status.step_towards(order.status)) else { return Ok(()) };
         status = match step {
-            Cancelled | Expired => {
-                order_changes::release(sql, order_no, step, reason, now).await?;
-                step
-            }
+            Cancelled | Expired => order_changes::release(sql, order_no, step, reason, now).await.map(|_| step),
             Paid => match callback_rows::mark_paid(sql, &lost_payment(order), status, now).await {
-                Ok(_) => Paid,
                 Err(StoreError::LedgerRefused(_)) => {
-                    callback_rows::refund_late_payment(sql, &lost_payment(order), now).await?;
-                    Refunding
+                    callback_rows::refund_late_payment(sql, &lost_payment(order), now).await.map(|_| Refunding)
                 }
-                Err(error) => return Err(error),
+                paid => paid.map(|_| step),
             },
             Refunding if status == Paid => {
-                callback_rows::request_refund(sql, order_no, callback_rows::EVER, now).await?;
-                Refunding
+                callback_rows::request_refund(sql, order_no, callback_rows::EVER, now).await.map(|_| step)
             }
-            Refunding => {
-                callback_rows::refund_late_payment(sql, &lost_payment(order), now).await?;
-                Refunding
-            }
-            Refunded => {
-                callback_rows::mark_refunded(sql, order_no, now).await?;
-                Refunded
-            }
+            Refunding => callback_rows::refund_late_payment(sql, &lost_payment(order), now).await.map(|_| step),
+            Refunded => callback_rows::mark_refunded(sql, order_no, now).await.map(|_| step),
             // No transition of a row leads to these.
             Queued | PendingPayment | Failed => return Ok(()),
-        };
+        }?;
     }
     Ok(())
 }

@@ -232,9 +232,6 @@ async fn restore_lost<R: Redis, S: Sql>(
 
 /// Counts what is left at `now`. An activity whose stream Redis cannot read is recorded in the report, and its messages
 /// are not counted.
-///
-/// # Errors
-/// [`StoreError`] of the ledger.
 pub async fn count_remaining<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
