@@ -7,7 +7,7 @@ use domain::{
     money::Money,
     time::Millis,
 };
-use orders::ledger::order_changes::{self, NewOrder};
+use orders::{ledger::order_changes, order_record::NewOrder};
 use payments::ledger::callback_rows::{self, RecordIf};
 use sale::ledger::activities;
 use stores::{Sql, StoreError, ports::SqlValue};

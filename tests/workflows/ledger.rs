@@ -16,7 +16,8 @@ use operations::commands::{
 use orders::{
     ledger::order_rows,
     order_list::{self, Page},
-    sync::{OrderState, SyncOutcome, Transition, apply_transitions},
+    order_record::{OrderState, Transition},
+    sync::{SyncOutcome, apply_transitions},
 };
 use sale::{ledger::activities, reserve::ReserveOutcome};
 use stores::{Sql, StoreError, keys::Keys, ledger::schema, ports::SqlValue};

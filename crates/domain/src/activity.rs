@@ -17,8 +17,7 @@ use crate::{
     human_check::MAX_DIFFICULTY,
     ids::{SkuId, UserId},
     language::Translations,
-    money::decimals,
-    schema::Currency,
+    money::{Currency, decimals},
     time::Millis,
 };
 
@@ -52,20 +51,6 @@ pub enum HumanCheck {
     Hosted,
     /// A proof of work, only for visitors whose suspicion score reaches the threshold.
     Suspicious,
-}
-
-impl HumanCheck {
-    /// The text stored in the ledger.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            HumanCheck::None => "none",
-            HumanCheck::Pow => "pow",
-            HumanCheck::Captcha => "captcha",
-            HumanCheck::Hosted => "hosted",
-            HumanCheck::Suspicious => "suspicious",
-        }
-    }
 }
 
 /// Conditions that a user must meet to get a ticket (B7).
@@ -237,12 +222,6 @@ fn are_languages(translations: &Translations) -> bool {
 }
 
 impl ActivitySpec {
-    /// Units on sale over all SKUs; -1 if any SKU is unlimited.
-    #[must_use]
-    pub fn total_units(&self) -> i64 {
-        if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
-    }
-
     /// Returns one error for each violated rule; empty if the spec is valid.
     #[must_use]
     pub fn validate(&self) -> Vec<FieldError> {

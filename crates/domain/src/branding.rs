@@ -43,9 +43,6 @@ impl Default for Branding {
 
 impl Branding {
     /// Reads the variables `shop_…`; each may be empty.
-    ///
-    /// # Errors
-    /// The variable that is wrong, and what is wrong with it.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
         let names = ["shop_name", "shop_logo", "shop_color", "shop_texts"];
         let [name, logo, color, texts] = names.map(|name| variables.trimmed(name));

@@ -129,9 +129,6 @@ pub enum TokenVerifier {
 
 impl TokenVerifier {
     /// Reads the variables.
-    ///
-    /// # Errors
-    /// The variable that is wrong, and what is wrong with it.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
         let names = ["jwt_algorithm", "jwt_key", "jwt_jwks_url", "jwt_issuer", "jwt_audience"];
         let [algorithm, key, url, issuer, audience] = names.map(|name| variables.get(name));
@@ -193,14 +190,8 @@ impl Verifier {
         // A key with another id did not sign the token. An issuer of several keys names the key in its tokens: a forged one
         // should not cost a signature for each.
         let candidates = self.keys.iter().filter(|key| key.kid.is_none() || self.keys.len() == 1);
-        let mut result = Err(TokenError::Forged);
-        for key in named.into_iter().chain(candidates.filter(|_| named.is_none())) {
-            result = self.rules.verify(token, &key.key);
-            if result != Err(TokenError::Forged) {
-                break;
-            }
-        }
-        result
+        let keys = named.into_iter().chain(candidates.filter(|_| named.is_none()));
+        self.rules.verify_with_any(token, keys.map(|key| &key.key))
     }
 }
 
@@ -214,6 +205,16 @@ struct Rules {
 impl Rules {
     fn new(algorithm: Algorithm, issuer: &str, audience: &str) -> Self {
         Self { algorithm, issuer: issuer.to_owned(), audience: audience.to_owned() }
+    }
+
+    /// Verifies a token with each of `keys` until one has signed it.
+    fn verify_with_any<'a>(
+        &self,
+        token: &str,
+        keys: impl Iterator<Item = &'a DecodingKey>,
+    ) -> Result<Claims, TokenError> {
+        let mut results = keys.map(|key| self.verify(token, key));
+        results.find(|result| *result != Err(TokenError::Forged)).unwrap_or(Err(TokenError::Forged))
     }
 
     /// Returns the claims of a token that `key` has signed. Times may have a fraction (RFC 7519, section 2). The library

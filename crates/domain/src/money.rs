@@ -1,6 +1,5 @@
 //! Amounts of money.
 
-use iso_currency::Currency;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +20,16 @@ impl Money {
     }
 }
 
+/// An ISO 4217 code, in JSON Schemas.
+pub struct Currency;
+
 /// The decimals of a currency by ISO 4217, which say what its minor unit is: 2 for `EUR`, 0 for `JPY`. `None` if the code
 /// is not that of a currency in which something has a price, such as `XXX`.
 #[must_use]
 pub fn decimals(code: &str) -> Option<u32> {
-    let currency = Currency::from_code(code).filter(|currency| !currency.is_special() && !currency.is_fund());
-    currency.and_then(Currency::exponent).map(u32::from)
+    let currency = iso_currency::Currency::from_code(code)?;
+    let has_prices = !currency.is_special() && !currency.is_fund();
+    currency.exponent().filter(|_| has_prices).map(u32::from)
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
-    money::Money,
-    schema::Currency,
+    money::{Currency, Money},
     time::Millis,
 };
 

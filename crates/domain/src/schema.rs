@@ -10,12 +10,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use crate::{
     http::problem::Code,
     ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Currency,
     order::OrderStatus,
     time::Millis,
 };
-
-/// An ISO 4217 code.
-pub struct Currency;
 
 /// The type of an event for the shop, such as `order.paid`.
 pub struct EventType;

@@ -63,10 +63,7 @@ impl Variables<'_> {
         self.get(name).trim().to_owned()
     }
 
-    /// Parses the value.
-    ///
-    /// # Errors
-    /// That of `parse`, as a fault of the variable.
+    /// Parses the value. An error of `parse` becomes a fault of the variable.
     pub fn parse<T, E: Into<Cow<'static, str>>>(
         &self,
         name: &'static str,
@@ -201,9 +198,6 @@ pub struct Retention {
 
 impl Retention {
     /// Addresses are kept for 30 days if their variable is empty, activities for ever.
-    ///
-    /// # Errors
-    /// The variable that is no number of days.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
         let days = |name, default| {
             variables.parse(name, |text| match (text.trim(), text.trim().parse()) {

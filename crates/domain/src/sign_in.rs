@@ -50,9 +50,6 @@ impl SignInSettings {
     }
 
     /// Reads the settings from the variables.
-    ///
-    /// # Errors
-    /// The variable that is wrong, and what is wrong with it.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
         let names =
             ["sign_in_url", "session_url", "oidc_issuer", "oidc_client_id", "oidc_scope", "oidc_origins", "sandbox"];

@@ -32,9 +32,6 @@ pub struct HostedChecks {
 
 impl HostedChecks {
     /// Reads the variables `siteverify_…`.
-    ///
-    /// # Errors
-    /// The variable that is wrong, and what is wrong with it.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
         let required = |name| {
             let value = variables.get(name);

@@ -14,12 +14,10 @@ use stores::{
 
 use crate::{
     dead_letters,
-    ledger::{
-        order_changes::{self, NewOrder},
-        order_rows,
-    },
+    ledger::{order_changes, order_rows},
+    order_record::{NewOrder, OrderState, Transition},
     stream::{self, Message},
-    sync::{OrderState, SyncOutcome, Transition, apply_transitions},
+    sync::{SyncOutcome, apply_transitions},
 };
 
 /// Reason of a dead letter: the ledger has no units of the SKU left. `lua/sync.lua` compares this word.
@@ -53,10 +51,7 @@ impl AddAssign for WriteReport {
     }
 }
 
-/// Writes messages that were read from the stream.
-///
-/// # Errors
-/// [`StoreError`]; the messages are redelivered.
+/// Writes messages that were read from the stream. After an error they are redelivered.
 pub(super) async fn write<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

@@ -21,9 +21,6 @@ pub struct Page<'a> {
 
 /// Lists a page of a user's orders, newest first. Those that are queued or failed are read from Redis, for `activities`
 /// only; without Redis the page has those of the ledger.
-///
-/// # Errors
-/// Those of the ledger.
 pub async fn list<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

@@ -1,13 +1,12 @@
 //! Options of the scripts that write order records (`crates/stores/lua/order.lua`).
 
 use domain::{
-    ids::{SkuId, UserId},
+    ids::{OrderNo, SkuId, UserId},
     money::Money,
     order::{Order, OrderStatus},
+    time::Millis,
 };
-use serde::Serialize;
-
-use crate::{ledger::order_changes::NewOrder, sync::OrderState};
+use serde::{Serialize, Serializer};
 
 /// What stays the same in an order's life.
 #[derive(Serialize)]
@@ -34,19 +33,65 @@ impl<'a> From<&'a NewOrder> for OrderFields<'a> {
     }
 }
 
-/// A state that the ledger gave an order.
-#[derive(Serialize)]
-pub struct StateFields<'a> {
-    status: OrderStatus,
-    live: bool,
-    pay_by: i64,
-    paid_at: i64,
-    reason: &'a str,
+/// An order message from the stream, ready to be inserted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewOrder {
+    /// Its number.
+    pub order_no: OrderNo,
+    /// The buyer.
+    pub user: UserId,
+    /// The SKU.
+    pub sku: SkuId,
+    /// Units.
+    pub quantity: i64,
+    /// The total price.
+    pub money: Money,
+    /// When it was reserved.
+    pub created_at: Millis,
+    /// The epoch of the gate that accepted it.
+    pub epoch: i64,
 }
 
-impl<'a> From<&'a OrderState> for StateFields<'a> {
-    fn from(state: &'a OrderState) -> Self {
-        let OrderState { status, live, pay_by, paid_at, reason, .. } = state;
-        Self { status: *status, live: *live, pay_by: pay_by.0, paid_at: paid_at.0, reason }
+/// A change of an order's status that Redis is to apply: read from the order's row, or `failed` for an order that the
+/// ledger refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// The order's number.
+    pub order_no: OrderNo,
+    /// The order's state after the change.
+    pub state: OrderState,
+    /// Id of the stream message to acknowledge together with it; empty for none.
+    pub stream_id: String,
+}
+
+/// State of an order after a [`Transition`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OrderState {
+    /// The epoch that the state belongs to; Redis ignores it in any other.
+    #[serde(skip)]
+    pub epoch: i64,
+    /// The order's status.
+    pub status: OrderStatus,
+    /// Whether the order holds units.
+    pub live: bool,
+    /// Payment deadline.
+    #[serde(serialize_with = "as_number")]
+    pub pay_by: Millis,
+    /// Time of payment; 0 if not paid.
+    #[serde(serialize_with = "as_number")]
+    pub paid_at: Millis,
+    /// Machine-readable reason of the status; may be empty.
+    pub reason: String,
+}
+
+impl OrderState {
+    /// The state of an order that the ledger refused.
+    pub fn failed(epoch: i64, reason: &str) -> Self {
+        let (status, pay_by, paid_at) = (OrderStatus::Failed, Millis(0), Millis(0));
+        Self { epoch, status, live: false, pay_by, paid_at, reason: reason.to_owned() }
     }
+}
+
+fn as_number<S: Serializer>(time: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_i64(time.0)
 }

@@ -2,7 +2,7 @@
 //!
 //! Messages are delivered at least once, and each order is written exactly once: its number is the ledger's primary
 //! key. The message of an order is acknowledged only by the Redis script that applies the outcome, so a crash at any
-//! point here leaves a message that is redelivered.
+//! point here, and any error, leaves a message that is redelivered.
 
 use std::{
     cell::Cell,
@@ -54,9 +54,6 @@ impl DrainBudget {
 }
 
 /// Writes one batch: reads up to [`BATCH_SIZE`] new messages, inserts their orders, and syncs Redis.
-///
-/// # Errors
-/// [`StoreError`]; the messages that were read are redelivered.
 pub async fn write_new<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -72,9 +69,6 @@ pub async fn write_new<R: Redis, S: Sql>(
 /// Messages that were delivered more than [`MAX_DELIVERIES`] times are a batch of their own. If that fails, each of them
 /// is written alone, starting at another one each time, so that one whose insert always fails cannot hold up the
 /// others. Those that fail alone are counted as `unanswered`.
-///
-/// # Errors
-/// [`StoreError`]; the messages that were reclaimed are redelivered.
 pub async fn write_reclaimed<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -135,9 +129,6 @@ async fn write_each_alone<R: Redis, S: Sql>(
 ///
 /// A batch of [`BUSY_SIZE`] messages or more that is not full suggests that the next orders are about to come: `pause`
 /// may wait a moment for them, since an order of a large batch takes less work than one of a small batch.
-///
-/// # Errors
-/// [`StoreError`]; the messages that were read are redelivered.
 pub async fn drain<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

@@ -38,9 +38,6 @@ impl OrderLookup {
 }
 
 /// Looks for an order in Redis.
-///
-/// # Errors
-/// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the record cannot be parsed.
 pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<OrderLookup, StoreError> {
     let keys = Keys::of(order_no.activity());
     let script_keys = vec![keys.order(order_no.ulid()), keys.named("stats"), keys.named("gate")];

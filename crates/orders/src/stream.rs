@@ -1,5 +1,7 @@
 //! The order stream of an activity (D2): reads messages, reclaims unacknowledged ones, and removes those of other
 //! epochs.
+//!
+//! Errors: `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 
 use std::collections::HashSet;
 
@@ -16,7 +18,7 @@ use stores::{
 };
 
 use crate::{
-    ledger::order_changes::NewOrder,
+    order_record::NewOrder,
     scripts::{FENCE, START_WRITING, WRITER_IDLE},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
@@ -40,8 +42,7 @@ pub struct Message {
 /// Reads up to `count` new messages.
 ///
 /// # Errors
-/// `RedisUnavailable` if Redis did not answer; messages that it delivered are reclaimed later. `RedisRefused` if it
-/// rejected the command.
+/// `RedisUnavailable`: messages that Redis delivered are reclaimed later.
 pub async fn read_new<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> Result<Vec<Message>, StoreError> {
     let stream = Keys::of(activity).named("orders");
     let count = count.to_string();
@@ -69,9 +70,6 @@ pub async fn read_new<R: Redis>(redis: &R, activity: &ActivityId, count: usize) 
 }
 
 /// Reclaims up to `count` messages that were delivered at least `idle_ms` ago and never acknowledged.
-///
-/// # Errors
-/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn reclaim<R: Redis>(
     redis: &R,
     activity: &ActivityId,
@@ -129,17 +127,11 @@ pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder
 }
 
 /// Counts the messages in an activity's stream.
-///
-/// # Errors
-/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn length<R: Redis>(redis: &R, activity: &ActivityId) -> Result<i64, StoreError> {
     Reply::new(redis.command("XLEN", vec![Keys::of(activity).named("orders").into()]).await?).int()
 }
 
 /// Returns the stream ids of those `messages`, which were just reclaimed, that were delivered more than `times` times.
-///
-/// # Errors
-/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn delivered_more_than<R: Redis>(
     redis: &R,
     activity: &ActivityId,
@@ -186,9 +178,6 @@ pub enum FenceOutcome {
 /// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
 ///
 /// Returns how the gate compared, and the number of messages in the stream.
-///
-/// # Errors
-/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn fence<R: Redis>(
     redis: &R,
     activity: &ActivityId,
@@ -225,9 +214,6 @@ pub async fn fence<R: Redis>(
 
 /// Registers that a writer starts on an activity. Returns the time of Redis's clock, and the number of activities that
 /// writers started on in the last second.
-///
-/// # Errors
-/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn start_writing<R: Redis>(redis: &R, activity: &ActivityId) -> Result<(Millis, i64), StoreError> {
     let args = vec![activity.as_str().into()];
     let mut reply = START_WRITING.run(redis, vec![WRITERS.to_owned()], args).await?.after("done")?;
@@ -236,9 +222,6 @@ pub async fn start_writing<R: Redis>(redis: &R, activity: &ActivityId) -> Result
 
 /// Marks the order writer as idle, so that the next order rings the doorbell. Returns `false` if a message arrived in
 /// the meantime. `rate` is the measured number of orders written per second.
-///
-/// # Errors
-/// `RedisUnavailable` if Redis did not answer, `RedisRefused` if it rejected the command.
 pub async fn try_mark_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
     let keys = Keys::of(activity);
     let script_keys = vec![keys.named("orders"), keys.named("stats")];

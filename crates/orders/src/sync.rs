@@ -3,18 +3,18 @@
 //! Repeating a transition changes nothing. A change stays marked as unsynced in the ledger until a sweep finds, seconds
 //! later, that Redis still has it: Redis may lose its last writes.
 
-use domain::{
-    ids::{ActivityId, OrderNo},
-    order::OrderStatus,
-    time::Millis,
-};
+use domain::ids::ActivityId;
 use serde::{Deserialize, Serialize};
 use stores::{
     keys::{Keys, WRITER_GROUP},
     ports::{Redis, StoreError},
 };
 
-use crate::{ledger::order_rows::OrderRow, order_record::StateFields, scripts::SYNC};
+use crate::{
+    ledger::order_rows::OrderRow,
+    order_record::{OrderState, Transition},
+    scripts::SYNC,
+};
 
 /// Seconds for which Redis keeps a closed order. Longer than a ticket's lifetime, so that a used ticket cannot make a
 /// second order.
@@ -25,43 +25,6 @@ const _: () = assert!(CLOSED_ORDER_TTL_SECONDS * 1_000 > domain::ticket::MAX_LIF
 
 /// Maximum number of transitions in one script call.
 pub const BATCH_SIZE: usize = 500;
-
-/// A change of an order's status that Redis is to apply: read from the order's row, or `failed` for an order that the
-/// ledger refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transition {
-    /// The order's number.
-    pub order_no: OrderNo,
-    /// The order's state after the change.
-    pub state: OrderState,
-    /// Id of the stream message to acknowledge together with it; empty for none.
-    pub stream_id: String,
-}
-
-/// State of an order after a [`Transition`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderState {
-    /// The epoch that the state belongs to; Redis ignores it in any other.
-    pub epoch: i64,
-    /// The order's status.
-    pub status: OrderStatus,
-    /// Whether the order holds units.
-    pub live: bool,
-    /// Payment deadline.
-    pub pay_by: Millis,
-    /// Time of payment; 0 if not paid.
-    pub paid_at: Millis,
-    /// Machine-readable reason of the status; may be empty.
-    pub reason: String,
-}
-
-impl OrderState {
-    /// The state of an order that the ledger refused.
-    pub fn failed(epoch: i64, reason: &str) -> Self {
-        let (status, pay_by, paid_at) = (OrderStatus::Failed, Millis(0), Millis(0));
-        Self { epoch, status, live: false, pay_by, paid_at, reason: reason.to_owned() }
-    }
-}
 
 /// Result of one transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -95,7 +58,7 @@ struct Options<'a> {
 struct Run<'a> {
     epoch: i64,
     #[serde(flatten)]
-    state: StateFields<'a>,
+    state: &'a OrderState,
     stream_ids: Vec<&'a str>,
 }
 
@@ -123,7 +86,7 @@ pub async fn apply_transitions<R: Redis>(
         script_keys.extend(batch.iter().map(|transition| keys.order(transition.order_no.ulid())));
         let runs = batch.chunk_by(|one, next| one.state == next.state).map(|group| Run {
             epoch: group[0].state.epoch,
-            state: (&group[0].state).into(),
+            state: &group[0].state,
             stream_ids: group.iter().map(|transition| transition.stream_id.as_str()).collect(),
         });
         let options = Options {
@@ -142,7 +105,7 @@ pub async fn apply_transitions<R: Redis>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use domain::order::OrderStatus;
 
     #[test]
     fn the_script_allows_every_sequence_of_transitions() {

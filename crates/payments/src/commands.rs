@@ -1,7 +1,7 @@
 //! Payment commands of buyers: cancel, start a payment, request a refund.
 //!
 //! The ledger's row changes first, then the order is synced in Redis (except in [`session_ended`]). If a command stops
-//! in between, the sweeper syncs the order.
+//! in between, the sweeper syncs the order, and repeating the call completes it.
 
 use domain::{
     ids::OrderNo,
@@ -55,9 +55,6 @@ pub async fn cancel<R: Redis, S: Sql>(
 /// Copies the URL of an order's open session and its `pay_by` from the ledger to Redis. `session_number` counts the order's
 /// sessions from 1; it is 0 if the ledger has the URL only. If the session has ended, the returned order has no
 /// `checkout_url`. An order that cannot be paid (any more) is a conflict.
-///
-/// # Errors
-/// Any [`StoreError`]; repeating the call completes it.
 pub async fn show_session<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -75,9 +72,6 @@ pub async fn show_session<R: Redis, S: Sql>(
 }
 
 /// Copies an order's `checkout_url` and `pay_by` to Redis. See [`show_session`] for `session_number`.
-///
-/// # Errors
-/// A [`StoreError`] of Redis; repeating the call completes it.
 pub async fn copy_session<R: Redis>(redis: &R, order: &Order, session_number: i64) -> Result<(), StoreError> {
     let (url, pay_by) = (order.checkout_url.as_deref(), order.pay_by.unwrap_or_default().0.to_string());
     let version = session_version(session_number, url.is_none());
@@ -87,9 +81,6 @@ pub async fn copy_session<R: Redis>(redis: &R, order: &Order, session_number: i6
 /// Closes a session that ended before it was paid: the buyer is no longer sent to it, and the order can get another one
 /// while it has time. Unlike the other commands, this one updates Redis first: once the session's row in the ledger is
 /// closed, a repeated call does nothing.
-///
-/// # Errors
-/// Any [`StoreError`]; repeating the call completes it.
 pub async fn session_ended<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -125,9 +116,6 @@ async fn set_session<R: Redis>(
 }
 
 /// Returns the current order as a conflict, for an order that cannot be paid (any more).
-///
-/// # Errors
-/// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if the row cannot be parsed.
 pub async fn not_payable<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<CommandOutcome, StoreError> {
     match order_rows::load(sql, order_no).await? {
         Some(row) => Ok(CommandOutcome::Conflict(Box::new(row.order.effective_at(now)))),

@@ -254,19 +254,14 @@ async fn run_sqlite(
             rows => break rows.map_err(sqlite_error)?,
         }
     };
-    Ok(rows
-        .into_iter()
-        .map(|row| {
-            let value = |value| match value {
-                sqlite::Value::Integer(number) => SqlValue::Int(number),
-                sqlite::Value::Text(text) => SqlValue::Text(text),
-                sqlite::Value::Real(number) => SqlValue::Text(number.to_string()),
-                sqlite::Value::Blob(bytes) => SqlValue::Text(String::from_utf8_lossy(&bytes).into_owned()),
-                sqlite::Value::Null => SqlValue::Null,
-            };
-            row.values.into_iter().map(value).collect()
-        })
-        .collect())
+    let value = |value| match value {
+        sqlite::Value::Integer(number) => SqlValue::Int(number),
+        sqlite::Value::Text(text) => SqlValue::Text(text),
+        sqlite::Value::Real(number) => SqlValue::Text(number.to_string()),
+        sqlite::Value::Blob(bytes) => SqlValue::Text(String::from_utf8_lossy(&bytes).into_owned()),
+        sqlite::Value::Null => SqlValue::Null,
+    };
+    Ok(rows.into_iter().map(|row| row.values.into_iter().map(value).collect()).collect())
 }
 
 async fn run_postgres(
@@ -274,18 +269,15 @@ async fn run_postgres(
     statement: &str,
     params: Vec<SqlValue>,
 ) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-    let params: Vec<_> = params
-        .into_iter()
-        .map(|param| match param {
-            SqlValue::Null => pg::ParameterValue::DbNull,
-            SqlValue::Int(number) => pg::ParameterValue::Int64(number),
-            SqlValue::Text(text) => pg::ParameterValue::Str(text),
-        })
-        .collect();
+    let params = params.into_iter().map(|param| match param {
+        SqlValue::Null => pg::ParameterValue::DbNull,
+        SqlValue::Int(number) => pg::ParameterValue::Int64(number),
+        SqlValue::Text(text) => pg::ParameterValue::Str(text),
+    });
     // PostgreSQL's parameters are `$1`, SQLite's `?1`; no statement has a question mark anywhere else.
     let statement = statement.replace('?', "$");
     let rows = async {
-        let mut result = connection.query(statement, params).await?;
+        let mut result = connection.query(statement, params.collect::<Vec<_>>()).await?;
         let mut rows = Vec::new();
         while let Some(row) = result.rows().next().await {
             rows.push(row);

@@ -15,6 +15,7 @@ pub mod ledger;
 pub mod log;
 pub mod lru_map;
 pub mod notify;
+pub mod paging;
 pub mod provider;
 pub mod published_list;
 pub mod random;

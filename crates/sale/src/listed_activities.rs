@@ -8,9 +8,6 @@ use stores::{
 
 /// Lists the activities that were given a gate. [`unlist_ended`](operations::upkeep::gates::unlist_ended) removes those
 /// that are over.
-///
-/// # Errors
-/// `RedisUnavailable` if Redis did not answer.
 pub async fn list<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreError> {
     let items = redis.command("SMEMBERS", vec![ACTIVITIES.into()]).await?;
     Ok(items

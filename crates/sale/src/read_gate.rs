@@ -65,9 +65,6 @@ impl GateSnapshot {
 }
 
 /// Reads the gate; `None` if the activity has none.
-///
-/// # Errors
-/// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the gate's fields cannot be parsed.
 pub async fn read_gate<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<GateSnapshot>, StoreError> {
     let keys = Keys::of(activity);
     let mut reply = READ_GATE

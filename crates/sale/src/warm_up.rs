@@ -33,7 +33,7 @@ pub const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 pub enum WarmUpOutcome {
     /// Redis matches the ledger.
     Done,
-    /// Redis has a newer version or epoch, or, in `warm_up_if_older`, this version already. Nothing was changed.
+    /// Redis has a newer version or epoch, or, with [`Mode::IfOlder`], this version already. Nothing was changed.
     Stale,
     /// There is no complete gate of this epoch: a rebuild has to create it. Nothing was changed.
     NoGate,
@@ -55,32 +55,14 @@ pub enum LowerOutcome {
 /// Which gates a warm-up may update, besides those of an older version.
 #[derive(Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Mode {
+pub enum Mode {
     /// Also a gate of the same version.
     Replace,
-    /// No others.
+    /// No others. The sweeper may have read the row in the middle of an operator's change: it leaves a gate of the same
+    /// version to the request that makes the change.
     IfOlder,
     /// Also a gate of the same version, and one that an unfinished rebuild has created.
     Rebuild,
-}
-
-/// Updates the gate of an activity to its row in the ledger.
-pub async fn warm_up<R: Redis>(
-    redis: &R,
-    activity: &Activity,
-    ticket_secret: &str,
-) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, Mode::Replace).await
-}
-
-/// Updates a gate only if it has an older version. The sweeper calls it, and may have read the row in the middle of an
-/// operator's change: it leaves a gate of the same version to the request that makes the change.
-pub async fn warm_up_if_older<R: Redis>(
-    redis: &R,
-    activity: &Activity,
-    ticket_secret: &str,
-) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, Mode::IfOlder).await
 }
 
 /// Lowers totals in Redis, before the ledger gets them as `version`, and changes nothing else in the gate. They must not
@@ -106,16 +88,8 @@ pub async fn lower_totals<R: Redis>(
     })
 }
 
-/// Updates the gate that an unfinished rebuild has created.
-pub async fn warm_up_during_rebuild<R: Redis>(
-    redis: &R,
-    activity: &Activity,
-    ticket_secret: &str,
-) -> Result<WarmUpOutcome, StoreError> {
-    run_warm_up(redis, activity, ticket_secret, Mode::Rebuild).await
-}
-
-async fn run_warm_up<R: Redis>(
+/// Updates the gate of an activity to its row in the ledger.
+pub async fn warm_up<R: Redis>(
     redis: &R,
     activity: &Activity,
     ticket_secret: &str,

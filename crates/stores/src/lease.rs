@@ -6,12 +6,14 @@ use crate::{
     script::Script,
 };
 
-/// Acquires or renews a lease in Redis for `ttl_ms` milliseconds. Returns whether `owner` holds the lease now.
+/// Acquires or renews a lease in Redis for `ttl_ms` milliseconds; 0 releases it. Returns whether `owner` holds the lease
+/// now.
 ///
 /// # Errors
 /// [`StoreError`] of Redis; the lease may have changed.
 pub async fn hold<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
-    run(redis, key, owner, ttl_ms).await
+    let args = vec![owner.into(), ttl_ms.to_string().into()];
+    LEASE.run(redis, vec![key.to_owned()], args).await?.is("held", "other")
 }
 
 /// Releases a lease in Redis; the lease of another owner stays.
@@ -19,13 +21,7 @@ pub async fn hold<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> R
 /// # Errors
 /// [`StoreError`] of Redis; the lease may have been released, and otherwise expires.
 pub async fn release<R: Redis>(redis: &R, key: &str, owner: &str) -> Result<(), StoreError> {
-    run(redis, key, owner, 0).await.map(|_| ())
-}
-
-/// Runs the script, to which a `ttl_ms` of 0 means a release.
-async fn run<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
-    let args = vec![owner.into(), ttl_ms.to_string().into()];
-    LEASE.run(redis, vec![key.to_owned()], args).await?.is("held", "other")
+    hold(redis, key, owner, 0).await.map(|_| ())
 }
 
 /// Acquires, extends or releases a lease.

@@ -1,6 +1,6 @@
 //! Reads flat replies element by element. The first element of a Lua script's reply is a word that says what happened.
 //!
-//! Every read fails with [`StoreError::Malformed`] if the reply has ended or the element has another type.
+//! Every read fails with [`StoreError::Malformed`] if the reply has ended or the element has another form.
 
 use domain::{money::Money, time::Millis};
 use serde::de::{DeserializeOwned, IntoDeserializer, value};
@@ -26,9 +26,6 @@ impl Reply {
     }
 
     /// Reads the next element as bytes; null is empty.
-    ///
-    /// # Errors
-    /// `Malformed` if the reply has ended.
     pub fn bytes(&mut self) -> Result<Vec<u8>, StoreError> {
         match self.items.next() {
             Some(RedisValue::Bytes(bytes)) => Ok(bytes),
@@ -39,17 +36,11 @@ impl Reply {
     }
 
     /// Reads the next element as UTF-8 text; null is empty.
-    ///
-    /// # Errors
-    /// `Malformed` if the reply has ended or the element is not UTF-8.
     pub fn text(&mut self) -> Result<String, StoreError> {
         String::from_utf8(self.bytes()?).map_err(|_| StoreError::Malformed("a reply holds no text".to_owned()))
     }
 
     /// Reads the next element as an integer; null and empty text are 0.
-    ///
-    /// # Errors
-    /// `Malformed` if the reply has ended or the element is not an integer.
     pub fn int(&mut self) -> Result<i64, StoreError> {
         if let Some(RedisValue::Int(number)) = self.items.as_slice().first() {
             let number = *number;
@@ -64,26 +55,17 @@ impl Reply {
     }
 
     /// Reads the next element as the name of an enum's variant, or as an id.
-    ///
-    /// # Errors
-    /// `Malformed` if the reply has ended or the element is not the text of a `T`.
     pub fn parse<T: DeserializeOwned>(&mut self) -> Result<T, StoreError> {
         let text = self.text()?;
         T::deserialize(text.as_str().into_deserializer()).map_err(|_: value::Error| unexpected(&text))
     }
 
     /// Reads the word of a script that has no other, and returns the rest.
-    ///
-    /// # Errors
-    /// `Malformed` if the reply is empty or begins with another word.
     pub fn after(mut self, word: &str) -> Result<Self, StoreError> {
         self.is(word, word).map(|_| self)
     }
 
     /// Reads a word that is `word` or `other`; returns whether it is `word`.
-    ///
-    /// # Errors
-    /// `Malformed` if the reply has ended or the element is neither.
     pub fn is(&mut self, word: &str, other: &str) -> Result<bool, StoreError> {
         match self.text()? {
             text if text == word => Ok(true),
@@ -93,9 +75,6 @@ impl Reply {
     }
 
     /// Reads the next two elements as an amount in minor units and its currency.
-    ///
-    /// # Errors
-    /// As [`Self::int`] and [`Self::text`].
     pub fn money(&mut self) -> Result<Money, StoreError> {
         Ok(Money { amount: self.int()?, currency: self.text()? })
     }

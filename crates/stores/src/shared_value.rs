@@ -4,8 +4,6 @@
 //! ledger or the issuer) is unavailable, the stale copy is used and the source is tried once per lease time.
 //! Without a copy, the error is shared for a second.
 
-use std::future::Future;
-
 use domain::time::Millis;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -77,33 +75,25 @@ impl SharedValue<'_> {
     ///
     /// # Errors
     /// Those of `fetch`, in this or in another request; those of Redis, which gives no lease.
-    pub async fn get<R: Redis, K: KeyValue, T, F>(
+    pub async fn get<R: Redis, K: KeyValue, T: Serialize + DeserializeOwned>(
         &self,
         redis: &R,
         key_value: &K,
         is_usable: impl Fn(&T) -> bool,
-        fetch: impl FnOnce() -> F,
-    ) -> Result<T, StoreError>
-    where
-        T: Serialize + DeserializeOwned,
-        F: Future<Output = Result<T, StoreError>>,
-    {
+        fetch: impl AsyncFnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         self.get_current(redis, key_value, is_usable, |_| true, fetch).await
     }
 
     /// Like [`SharedValue::get`], but a copy that is not current is not fresh.
-    pub async fn get_current<R: Redis, K: KeyValue, T, F>(
+    pub async fn get_current<R: Redis, K: KeyValue, T: Serialize + DeserializeOwned>(
         &self,
         redis: &R,
         key_value: &K,
         is_usable: impl Fn(&T) -> bool,
         is_current: impl Fn(&T) -> bool,
-        fetch: impl FnOnce() -> F,
-    ) -> Result<T, StoreError>
-    where
-        T: Serialize + DeserializeOwned,
-        F: Future<Output = Result<T, StoreError>>,
-    {
+        fetch: impl AsyncFnOnce() -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let began = key_value.now();
         let random = key_value.random_bits();
         let owner = format!("{random:032x}");

@@ -166,21 +166,12 @@ pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<
 }
 
 async fn operator_context<'a>(
-    ledger: &'a SpinLedger,
-    secret: &'a str,
+    sql: &'a SpinLedger,
+    ticket_secret: &'a str,
 ) -> Result<OperatorContext<'a, SpinRedis, SpinLedger>, ApiError> {
-    let now = SpinRedis.now().await?;
+    let (redis, now, rebuild_budget) = (&SpinRedis, SpinRedis.now().await?, Budget::REQUEST);
     let nonce = format!("{:032x}", random::bits());
-    let (redis, rebuild_budget) = (&SpinRedis, Budget::REQUEST);
-    Ok(OperatorContext {
-        redis,
-        sql: ledger,
-        ticket_secret: secret,
-        now,
-        nonce,
-        rebuild_budget,
-        may_change_money: false,
-    })
+    Ok(OperatorContext { redis, sql, ticket_secret, now, nonce, rebuild_budget, may_change_money: false })
 }
 
 fn into_outcome(outcome: OperationOutcome, secret: &str) -> Result<Outcome, ApiError> {

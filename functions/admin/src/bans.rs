@@ -13,11 +13,12 @@ use operations::commands::bans::{self, BanSubject};
 use platform::{
     http::{ApiError, Request, Response, query_decode},
     ledger::SpinLedger,
+    paging,
     redis::SpinRedis,
 };
 use serde_json::json;
 
-use crate::{call::Outcome, paging};
+use crate::call::Outcome;
 
 /// Parses the user that a call is about.
 pub fn parse_user(user: &str) -> Result<UserId, Problem> {

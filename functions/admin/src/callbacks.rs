@@ -11,10 +11,11 @@ use payments::{
 use platform::{
     http::{ApiError, Request, Response, not_found, query_decode},
     ledger::SpinLedger,
+    paging,
     redis::SpinRedis,
 };
 
-use crate::{call::Outcome, paging};
+use crate::call::Outcome;
 
 /// Maximum and default number of callbacks in a page.
 const MAX_PAGE: i64 = 200;

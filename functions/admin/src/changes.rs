@@ -6,15 +6,12 @@ use platform::{
     clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    log, settings,
+    log, paging, settings,
 };
 use sale::ledger::activities;
 use serde_json::json;
 
-use crate::{
-    call::{Call, Outcome},
-    paging,
-};
+use crate::call::{Call, Outcome};
 
 /// Maximum and default number of changes in a page. Each may have two documents of 64 KiB.
 const MAX_PAGE: i64 = 50;

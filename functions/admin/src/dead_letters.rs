@@ -10,10 +10,11 @@ use orders::dead_letters::{self, RequeueOutcome};
 use platform::{
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
+    paging,
     redis::SpinRedis,
 };
 
-use crate::{call::Outcome, paging};
+use crate::call::Outcome;
 
 /// Handles `GET …/dead-letters?before=&limit=`: letters that were not requeued since they last failed come first.
 ///

@@ -9,7 +9,6 @@ mod changes;
 mod dead_letters;
 mod events;
 mod orders;
-mod paging;
 mod readiness;
 mod routes;
 mod shed;

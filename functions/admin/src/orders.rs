@@ -11,11 +11,11 @@ use payments::ledger::{addresses, callback_rows, refunds};
 use platform::{
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
-    log, settings,
+    log, paging, settings,
 };
 use sale::ledger::activities;
 
-use crate::{call::Call, paging};
+use crate::call::Call;
 
 /// Maximum and default number of orders in a page.
 const MAX_PAGE: i64 = 1_000;

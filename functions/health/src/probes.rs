@@ -99,15 +99,12 @@ async fn redis() -> Result<(), String> {
 async fn ledger() -> Result<(), String> {
     let ledger = SpinLedger::open().await;
     schema::migrate(&ledger).await.map_err(|error| summary(&error))?;
-    let (current, required) = (
-        schema::current_version(&ledger).await.map_err(|error| summary(&error))?,
-        schema::required_version(ledger.dialect()),
-    );
+    let current = schema::current_version(&ledger).await.map_err(|error| summary(&error))?;
+    let required = schema::required_version(ledger.dialect());
     if current == required {
-        Ok(())
-    } else {
-        Err(format!("the schema is version {current}, this app needs {required}"))
+        return Ok(());
     }
+    Err(format!("the schema is version {current}, this app needs {required}"))
 }
 
 async fn key_value() -> Result<(), String> {

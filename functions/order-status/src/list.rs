@@ -11,6 +11,7 @@ use platform::{
     auth, clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
+    paging,
     redis::SpinRedis,
     single_flight::Cached,
 };
@@ -23,22 +24,12 @@ thread_local! {
 /// Returns a page of up to `limit` orders (20 by default, 100 at most) that are older than the order `before`.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
     let user = auth::user(request).await?.sub;
-    let invalid = |name: &str, detail: &str| Problem::invalid(vec![FieldError::new(format!("?{name}"), detail)]);
+    let invalid = || Problem::invalid(vec![FieldError::new("?before", "must be an order number")]);
     let before = match request.query_param("before").filter(|text| !text.is_empty()) {
         None => None,
-        Some(text) => {
-            let order_no = auth::issued_order_no(text).await?;
-            Some(order_no.ok_or_else(|| invalid("before", "must be an order number"))?)
-        }
+        Some(text) => Some(auth::issued_order_no(text).await?.ok_or_else(invalid)?),
     };
-    let limit = match request.query_param("limit").filter(|text| !text.is_empty()) {
-        None => 20,
-        Some(text) => text
-            .parse::<i64>()
-            .ok()
-            .filter(|limit| (1..=100).contains(limit))
-            .ok_or_else(|| invalid("limit", "must be 1 to 100"))?,
-    };
+    let limit = paging::number(request, "limit", 100)?.unwrap_or(20);
     let now = clock::now();
     let ledger = SpinLedger::open().await;
     let fetch = async || activities::list_lately_on_sale(&ledger, now).await.map(Rc::new);

@@ -47,24 +47,15 @@ pub fn respond<H: Headers>(
         let response = Response::json(200, document).header("cache-control", CACHE_ONE_MINUTE);
         return Ok(settings.policies.add_headers(response, &name));
     }
-    let Some((media, file)) = find(cache, settings, preview, &name, request) else {
-        return not_found_page(cache, settings, request);
-    };
-    let response =
-        if request.matches_etag(&file.etag) { Response::empty(304) } else { file_response(200, media, &file) };
-    let cache_control = if media::is_hashed(&name) { CACHE_FOREVER } else { CACHE_ONE_MINUTE };
-    let response = settings.policies.add_headers(response, &name);
-    Ok(with_file_headers(response, media, &file, cache_control))
-}
-
-fn not_found_page<H: Headers>(
-    cache: &mut FileCache,
-    settings: &Settings,
-    request: &Request<H>,
-) -> Result<Response, ApiError> {
-    let Some((media, file)) = find(cache, settings, None, NOT_FOUND_PAGE, request) else {
-        return Err(http::not_found("There is no such page."));
-    };
+    if let Some((media, file)) = find(cache, settings, preview, &name, request) {
+        let is_known = request.matches_etag(&file.etag);
+        let response = if is_known { Response::empty(304) } else { file_response(200, media, &file) };
+        let cache_control = if media::is_hashed(&name) { CACHE_FOREVER } else { CACHE_ONE_MINUTE };
+        let response = settings.policies.add_headers(response, &name);
+        return Ok(with_file_headers(response, media, &file, cache_control));
+    }
+    let found = find(cache, settings, None, NOT_FOUND_PAGE, request);
+    let (media, file) = found.ok_or_else(|| http::not_found("There is no such page."))?;
     let response = settings.policies.add_headers(file_response(404, media, &file), NOT_FOUND_PAGE);
     Ok(with_file_headers(response, media, &file, CACHE_NOT_FOUND))
 }

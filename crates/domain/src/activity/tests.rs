@@ -14,7 +14,7 @@ fn omitted_fields_have_defaults() {
     let spec = spec();
     assert_eq!(spec.validate(), []);
     assert_eq!((spec.pay_timeout_seconds, spec.per_user, spec.refund_restocks), (300, 1, true));
-    assert_eq!((spec.max_wait_seconds, spec.total_units()), (60, 10));
+    assert_eq!(spec.max_wait_seconds, 60);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
     activity::{HumanCheck, MAX_REFUND_WINDOW_SECONDS, Phase},
     ids::{ActivityId, SkuId},
     language::Translations,
-    schema::Currency,
+    money::Currency,
     time::Millis,
 };
 

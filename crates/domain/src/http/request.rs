@@ -51,9 +51,6 @@ impl<H: Headers> Request<H> {
     }
 
     /// Returns the request's endpoint and the values of the path's parameters, as [`routes::find`] does.
-    ///
-    /// # Errors
-    /// `not_found` or `method_not_allowed`.
     pub fn route<E: Endpoint>(&self) -> Result<(E, [&str; 2]), Problem> {
         routes::find(&self.method, self.path())
     }

@@ -49,7 +49,7 @@ pub(super) fn issue(key: &Key, subject: Subject<'_>, kind: PuzzleKind, random: u
     Puzzle {
         token,
         kind,
-        seed: derive_seed(key, &text),
+        seed: key.seed_signer.hash_u64(&text),
         record: CheckRecord { id: format!("{random:032x}"), expires_at },
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn verify(key: &Key, token: &str, subject: Subject<'_>, now: Millis) 
         let [kind, id, expires_at]: [&str; 3] = body.split('.').collect::<Vec<_>>().try_into().ok()?;
         let kind = [PuzzleKind::Slider, PuzzleKind::Sum].into_iter().find(|known| known.as_str() == kind)?;
         let record = CheckRecord { id: id.to_owned(), expires_at: Millis(expires_at.parse().ok()?) };
-        let puzzle = Puzzle { token: token.to_owned(), kind, seed: derive_seed(key, &text), record };
+        let puzzle = Puzzle { token: token.to_owned(), kind, seed: key.seed_signer.hash_u64(&text), record };
         key.token_signer.verify(&text, signature).then_some(puzzle)
     };
     let puzzle = parse().ok_or(CheckError::Forged)?;
@@ -70,10 +70,6 @@ pub(super) fn verify(key: &Key, token: &str, subject: Subject<'_>, now: Millis) 
 
 fn signed_text(body: &str, subject: Subject<'_>) -> String {
     format!("{body} {} {}", subject.activity, subject.user)
-}
-
-fn derive_seed(key: &Key, text: &str) -> u64 {
-    key.seed_signer.hash_u64(text)
 }
 
 #[cfg(test)]

@@ -85,14 +85,7 @@ impl KeySetVerifier {
         // An issuer of several keys names the key in its tokens. A forged token should not cost a signature for each.
         let is_only_one = header.kid.is_none() && of_algorithm().nth(1).is_none();
         let candidates = of_algorithm().filter(|key| key.kid == header.kid || is_only_one).take(MAX_TRIES);
-        let mut result = Err(TokenError::Forged);
-        for candidate in candidates {
-            result = rules.verify(token, &candidate.key);
-            if result != Err(TokenError::Forged) {
-                break;
-            }
-        }
-        result.map_err(KeySetError::Token)
+        rules.verify_with_any(token, candidates.map(|candidate| &candidate.key)).map_err(error)
     }
 }
 

@@ -19,7 +19,6 @@ use sale::{
 };
 use stores::ports::{Redis, Sql, StoreError};
 
-use self::saving::ChangeOutcome;
 use crate::upkeep::{budget::Budget, rebuild::Progress};
 
 const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the same time. Read it again.";
@@ -123,7 +122,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                 epoch: 0,
                 live_units: Vec::new(),
             };
-            return self.save(&new, None).await.map(Into::into);
+            return self.save(&new, None).await;
         };
         self.change_spec(old, spec).await
     }
@@ -189,14 +188,14 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             new.nonce.clone_from(&self.nonce);
         }
         match old.state {
-            ActivityState::Draft => return self.save(&new, Some(&old)).await.map(Into::into),
+            ActivityState::Draft => return self.save(&new, Some(&old)).await,
             ActivityState::Closed => {
                 let refund_window_seconds = new.spec.refund_window_seconds;
                 if new.spec != (ActivitySpec { refund_window_seconds, ..old.spec.clone() }) {
                     let detail = "The sale is closed: only its time for refunds can be changed.";
                     return Ok(OperationOutcome::Conflict(detail.to_owned()));
                 }
-                return self.save(&new, Some(&old)).await.map(Into::into);
+                return self.save(&new, Some(&old)).await;
             }
             ActivityState::Published | ActivityState::Paused => {}
         }
@@ -222,7 +221,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             }
         }
         if lowered.is_empty() {
-            return self.save_and_warm_up(&new, &old).await.map(Into::into);
+            return self.save_and_warm_up(&new, &old).await;
         }
         // Only Redis knows which units are unsold, so it gets the lowered totals first, and nothing else.
         match warm_up::lower_totals(self.redis, &new.id, new.version, new.epoch, &lowered).await? {
@@ -234,11 +233,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             }
         }
         let outcome = self.save_and_warm_up(&new, &old).await?;
-        match outcome {
-            ChangeOutcome::Done(_) | ChangeOutcome::Rebuilding(..) => {}
-            ChangeOutcome::Conflict | ChangeOutcome::Refused(_) => self.undo_lowered_totals(&new).await?,
+        if let OperationOutcome::Conflict(_) = outcome {
+            self.undo_lowered_totals(&new).await?;
         }
-        Ok(outcome.into())
+        Ok(outcome)
     }
 
     /// Undoes lowered totals in Redis whose change was not saved: both stores get what the ledger has now.
@@ -262,7 +260,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             return Ok(OperationOutcome::Conflict(detail));
         }
         let new = Activity { state, ..self.prepare_change(&old).await? };
-        self.save_and_warm_up(&new, &old).await.map(Into::into)
+        self.save_and_warm_up(&new, &old).await
     }
 
     /// Resumes a paused activity. Refuses a draft, which may be incomplete.
@@ -280,8 +278,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = Activity { nonce: self.nonce.clone(), ..self.prepare_change(&old).await? };
         match new.state {
-            ActivityState::Published | ActivityState::Paused => self.save_and_warm_up(&new, &old).await.map(Into::into),
-            ActivityState::Draft | ActivityState::Closed => self.save(&new, Some(&old)).await.map(Into::into),
+            ActivityState::Published | ActivityState::Paused => self.save_and_warm_up(&new, &old).await,
+            ActivityState::Draft | ActivityState::Closed => self.save(&new, Some(&old)).await,
         }
     }
 
@@ -290,6 +288,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     pub(crate) async fn realign(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = self.prepare_change(&old).await?;
-        self.save_and_warm_up(&new, &old).await.map(Into::into)
+        self.save_and_warm_up(&new, &old).await
     }
 }

@@ -136,18 +136,10 @@ async fn set_in_redis<R: Redis>(redis: &R, keys: Vec<String>, expiries: Vec<Mill
 
 /// Returns the number of a user's strikes and the time of the last one. A trigger counts them when orders expire or are
 /// cancelled late.
-///
-/// # Errors
-/// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if the row cannot be parsed.
 pub async fn load_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(i64, Millis), StoreError> {
     let rows = sql.run("SELECT count, last_at FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await?;
-    match rows.into_iter().next() {
-        Some(row) => {
-            let mut row = RowReader::new(row);
-            Ok((row.int()?, Millis(row.int()?)))
-        }
-        None => Ok((0, Millis(0))),
-    }
+    let Some(mut row) = rows.into_iter().next().map(RowReader::new) else { return Ok((0, Millis(0))) };
+    Ok((row.int()?, Millis(row.int()?)))
 }
 
 /// Returns the users with [`STRIKE_LIMIT`] strikes or more that count at `now`, and the time of the last one; `None` if

@@ -14,10 +14,10 @@ use orders::ledger::{
 };
 use payments::ledger::{callback_outcomes::CallbackEffect, callback_rows::Callback, refunds::Refund};
 use sale::ledger::activities::Activity;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::stats::ActivityStats;
+use super::stats::{ActivityStats, counts_by};
 use crate::upkeep::{rebuild::Progress, report::Report};
 
 /// A changed activity whose gate is being rebuilt. Until that is done, nothing is sold.
@@ -70,13 +70,6 @@ pub struct Stats {
     /// Number of orders in the ledger by status.
     #[schemars(transform = counts_by::<OrderStatus>)]
     pub orders: BTreeMap<String, i64>,
-}
-
-/// Describes an object whose members are named by `K` and count something.
-pub(super) fn counts_by<K: JsonSchema>(schema: &mut Schema) {
-    let mut generator = SchemaGenerator::default();
-    schema.insert("propertyNames".to_owned(), K::json_schema(&mut generator).to_value());
-    schema.insert("additionalProperties".to_owned(), serde_json::json!({ "type": "integer", "minimum": 0 }));
 }
 
 /// An order with its buyer and payment.

@@ -32,9 +32,6 @@ struct AuditSummary {
 
 impl LedgerState {
     /// Loads the ledger's state, and compares it with the counters in `redis`; without Redis no activity is audited.
-    ///
-    /// # Errors
-    /// [`StoreError`] of the ledger; `Malformed`.
     pub async fn load<S: Sql>(sql: &S, redis: Option<&RecentStats>) -> Result<Self, StoreError> {
         let backlog = backlog::load(sql).await?;
         let audits = match redis {

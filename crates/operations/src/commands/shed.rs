@@ -32,9 +32,6 @@ pub async fn set<R: Redis, S: Sql>(redis: &R, sql: &S, on: bool) -> Result<usize
 }
 
 /// Whether load shedding is on.
-///
-/// # Errors
-/// `LedgerUnavailable` or `LedgerNotMigrated`.
 pub async fn is_on<S: Sql>(sql: &S) -> Result<bool, StoreError> {
     switches::is_on(sql, SWITCH).await
 }

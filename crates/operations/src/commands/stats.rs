@@ -9,7 +9,7 @@ use domain::{
 };
 use futures::future::join_all;
 use sale::{listed_activities, warm_up::RETENTION_AFTER_END_MS};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use stores::{
     keys::Keys,
@@ -17,7 +17,6 @@ use stores::{
     ports::{Redis, Sql, StoreError},
 };
 
-use super::documents::counts_by;
 use crate::scripts::STATS;
 
 /// Units of a SKU in Redis at one instant.
@@ -74,10 +73,14 @@ pub struct ActivityStats {
     pub refused_sign_ins: BTreeMap<String, i64>,
 }
 
+/// Describes an object whose members are named by `K` and count something.
+pub(super) fn counts_by<K: JsonSchema>(schema: &mut Schema) {
+    let mut generator = SchemaGenerator::default();
+    schema.insert("propertyNames".to_owned(), K::json_schema(&mut generator).to_value());
+    schema.insert("additionalProperties".to_owned(), serde_json::json!({ "type": "integer", "minimum": 0 }));
+}
+
 /// Reads the counters of an activity; `None` if it has no gate.
-///
-/// # Errors
-/// `RedisUnavailable` or `RedisRefused` if Redis gave no reply; `Malformed` if the reply cannot be parsed.
 pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
     read(redis, activity, 0).await
 }
@@ -156,20 +159,9 @@ pub async fn recent_stats<R: Redis>(redis: &R) -> Result<RecentStats, StoreError
 }
 
 /// Number of orders per status in the ledger, from its counters.
-///
-/// # Errors
-/// `LedgerUnavailable`, `LedgerNotMigrated`, or `Malformed` if a row cannot be parsed.
-pub async fn orders_by_status<S: Sql>(
-    sql: &S,
-    activity: &ActivityId,
-) -> Result<std::collections::BTreeMap<String, i64>, StoreError> {
+pub async fn orders_by_status<S: Sql>(sql: &S, activity: &ActivityId) -> Result<BTreeMap<String, i64>, StoreError> {
     let statement = "SELECT status, CAST(SUM(orders) AS BIGINT) FROM order_counts WHERE activity = ?1 \
          GROUP BY status HAVING SUM(orders) <> 0";
-    let rows = sql.run(statement, vec![activity.as_str().into()]).await?;
-    rows.into_iter()
-        .map(|row| {
-            let mut row = RowReader::new(row);
-            Ok((row.text()?, row.int()?))
-        })
-        .collect()
+    let rows = sql.run(statement, vec![activity.as_str().into()]).await?.into_iter().map(RowReader::new);
+    rows.map(|mut row| Ok((row.text()?, row.int()?))).collect()
 }

@@ -19,14 +19,14 @@ use futures::future::join_all;
 use orders::{
     dead_letters,
     ledger::{
-        order_changes::{self, NewOrder},
+        order_changes,
         order_rows::{self, RecordedOrder},
     },
     message_batch::{self, InsertAnswer, NO_ROOM},
-    order_record::StateFields,
+    order_record::{NewOrder, OrderState},
     status::load_order,
     stream,
-    sync::{CLOSED_ORDER_TTL_SECONDS, OrderState},
+    sync::CLOSED_ORDER_TTL_SECONDS,
 };
 use payments::ledger::callback_rows::{self, Callback, LOST_PAYMENT, PAID_TOO_LATE};
 use serde_json::json;
@@ -213,7 +213,7 @@ async fn write_batch<R: Redis, S: Sql>(
     // The buyer sees the failure, and an operator can requeue the dead letter.
     if !records.is_empty() {
         let state = OrderState::failed(epoch, NO_ROOM);
-        let options = json!({ "closed_ttl": CLOSED_ORDER_TTL_SECONDS, "state": StateFields::from(&state) });
+        let options = json!({ "closed_ttl": CLOSED_ORDER_TTL_SECONDS, "state": state });
         FAIL_ORDERS.run_with(redis, records, &options).await?;
     }
     Ok(())
@@ -246,33 +246,21 @@ async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, 
         };
         let Some(step) = status.step_towards(via).or_else(|| status.step_towards(order.status)) else { return Ok(()) };
         status = match step {
-            Cancelled | Expired => {
-                order_changes::release(sql, order_no, step, reason, now).await?;
-                step
-            }
+            Cancelled | Expired => order_changes::release(sql, order_no, step, reason, now).await.map(|_| step),
             Paid => match callback_rows::mark_paid(sql, &lost_payment(order), status, now).await {
-                Ok(_) => Paid,
                 Err(StoreError::LedgerRefused(_)) => {
-                    callback_rows::refund_late_payment(sql, &lost_payment(order), now).await?;
-                    Refunding
+                    callback_rows::refund_late_payment(sql, &lost_payment(order), now).await.map(|_| Refunding)
                 }
-                Err(error) => return Err(error),
+                paid => paid.map(|_| step),
             },
             Refunding if status == Paid => {
-                callback_rows::request_refund(sql, order_no, callback_rows::EVER, now).await?;
-                Refunding
+                callback_rows::request_refund(sql, order_no, callback_rows::EVER, now).await.map(|_| step)
             }
-            Refunding => {
-                callback_rows::refund_late_payment(sql, &lost_payment(order), now).await?;
-                Refunding
-            }
-            Refunded => {
-                callback_rows::mark_refunded(sql, order_no, now).await?;
-                Refunded
-            }
+            Refunding => callback_rows::refund_late_payment(sql, &lost_payment(order), now).await.map(|_| step),
+            Refunded => callback_rows::mark_refunded(sql, order_no, now).await.map(|_| step),
             // No transition of a row leads to these.
             Queued | PendingPayment | Failed => return Ok(()),
-        };
+        }?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use sale::{
         epochs,
     },
     listed_activities,
-    warm_up::{WarmUpOutcome, warm_up_if_older},
+    warm_up::{Mode, WarmUpOutcome, warm_up},
 };
 use stores::{
     keys::{ACTIVITIES, Keys},
@@ -131,7 +131,7 @@ async fn correct<R: Redis, S: Sql>(
             if version < expected.version && operator.now >= expected.changed_at.plus(CHANGE_GRACE_MS) =>
         {
             let Some(activity) = activities::load(operator.sql, &expected.id).await? else { return Ok(()) };
-            let warmed_up = warm_up_if_older(operator.redis, &activity, operator.ticket_secret).await?;
+            let warmed_up = warm_up(operator.redis, &activity, operator.ticket_secret, Mode::IfOlder).await?;
             report.warmed_up += usize::from(warmed_up == WarmUpOutcome::Done);
         }
         FenceOutcome::Current { version, lowered, unchanged_ms }

@@ -19,9 +19,10 @@ use orders::{
         order_rows::{self, OrderRow},
         unsynced,
     },
+    order_record::Transition,
     order_writer::{self, DrainBudget, time_since},
     stream,
-    sync::{self, SyncOutcome, Transition, apply_transitions},
+    sync::{self, SyncOutcome, apply_transitions},
 };
 use sale::{ledger::activities, warm_up::RETENTION_AFTER_END_MS};
 use stores::{
@@ -231,9 +232,6 @@ async fn restore_lost<R: Redis, S: Sql>(
 
 /// Counts what is left at `now`. An activity whose stream Redis cannot read is recorded in the report, and its messages
 /// are not counted.
-///
-/// # Errors
-/// [`StoreError`] of the ledger.
 pub async fn count_remaining<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

@@ -32,7 +32,7 @@ use sale::{
         activities::{self, Activity},
         epochs,
     },
-    warm_up::{WarmUpOutcome, warm_up_during_rebuild},
+    warm_up::{Mode, WarmUpOutcome, warm_up},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -327,7 +327,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         // Load it here: every change of the activity comes after the new epoch, or after the previous call.
         let activity = self.load_activity().await?;
         if activity.epoch != gate.epoch
-            || warm_up_during_rebuild(self.redis, &activity, self.ticket_secret).await? == WarmUpOutcome::NoGate
+            || warm_up(self.redis, &activity, self.ticket_secret, Mode::Rebuild).await? == WarmUpOutcome::NoGate
         {
             return Err(Stop::Overtaken);
         }

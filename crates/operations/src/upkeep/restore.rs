@@ -6,7 +6,7 @@ use domain::{
 };
 use orders::{
     ledger::order_rows::OrderRow,
-    order_record::{OrderFields, StateFields},
+    order_record::{OrderFields, OrderState},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ struct RestoredOrder<'a> {
     #[serde(flatten)]
     order: OrderFields<'a>,
     #[serde(flatten)]
-    state: StateFields<'a>,
+    state: &'a OrderState,
     checkout_url: &'a str,
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn restore<R: Redis>(
     let states: Vec<_> = rows.iter().map(OrderRow::state).collect();
     let orders = rows.iter().zip(&states).map(|(row, state)| RestoredOrder {
         order: (&row.order).into(),
-        state: state.into(),
+        state,
         checkout_url: row.order.checkout_url.as_deref().unwrap_or_default(),
     });
     let options = Options {

@@ -3,7 +3,7 @@
 //! Each transition is one conditional statement. The caller whose statement changed the row syncs Redis.
 
 use domain::{
-    ids::{ActivityId, OrderNo, SkuId, UserId},
+    ids::{ActivityId, OrderNo},
     money::Money,
     order::OrderStatus,
     time::Millis,
@@ -15,30 +15,11 @@ use stores::{
 };
 
 use super::order_rows::{COLUMNS, OrderRow, load_states, parse_rows};
-use crate::sync::Transition;
+use crate::order_record::{NewOrder, Transition};
 
 /// How long an order whose time to pay is over waits for the provider's answer about its open session, in milliseconds.
 /// A payment that is reported later counts as late.
 pub const SESSION_GRACE_MS: i64 = 60_000;
-
-/// An order message from the stream, ready to be inserted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewOrder {
-    /// Its number.
-    pub order_no: OrderNo,
-    /// The buyer.
-    pub user: UserId,
-    /// The SKU.
-    pub sku: SkuId,
-    /// Units.
-    pub quantity: i64,
-    /// The total price.
-    pub money: Money,
-    /// When it was reserved.
-    pub created_at: Millis,
-    /// The epoch of the gate that accepted it.
-    pub epoch: i64,
-}
 
 /// Inserts orders of one activity as `pending_payment` in one statement. Their time to pay starts at `now`.
 ///

@@ -12,7 +12,7 @@ use stores::{
     reply::{non_empty, non_zero_time},
 };
 
-use crate::sync::{OrderState, Transition};
+use crate::order_record::{OrderState, Transition};
 
 /// An order as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use stores::{
     ports::{Sql, StoreError},
 };
 
-use crate::sync::{OrderState, Transition};
+use crate::order_record::{OrderState, Transition};
 
 /// Loads up to `limit` orders of an activity whose last change happened until `before`, and which Redis has not
 /// confirmed since, as the transitions that Redis is to have. Orders with the same state share one row, as in

@@ -16,10 +16,7 @@ use stores::{
     ports::{Sql, SqlValue, StoreError},
 };
 
-use super::{
-    callback_outcomes::{CallbackOutcome, early_outcomes, parked_outcomes, unparked_outcomes},
-    unprocessed::FIRST_TRY_AFTER_MS,
-};
+use super::callback_outcomes::{CallbackOutcome, early_outcomes, parked_outcomes, unparked_outcomes};
 
 /// A callback as the ledger has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -95,6 +92,10 @@ impl RecordIf {
         }
     }
 }
+
+/// How long after a callback was received a sweep tries to apply it, in milliseconds: longer than the request that
+/// received it.
+const FIRST_TRY_AFTER_MS: i64 = 5_000;
 
 /// Records a callback once, if it meets the condition. The statement also decides about it if it has no outcome (view
 /// `callback_decisions`). Returns the callback as it was before.

@@ -110,13 +110,11 @@ pub async fn save<S: Sql>(
 /// moved ahead, so that no two sweepers ask about the same session at the same time.
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<DueSession>, StoreError> {
     let statement = include_str!("../../sql/sessions/claim_due.sql");
-    let rows = sql.run(statement, vec![now.0.into(), limit.into()]).await?;
-    rows.into_iter()
-        .map(|row| {
-            let mut row = RowReader::new(row);
-            Ok(DueSession { order_no: row.parse(OrderNo::parse)?, provider: row.text()?, id: row.text()? })
-        })
-        .collect()
+    let rows = sql.run(statement, vec![now.0.into(), limit.into()]).await?.into_iter().map(RowReader::new);
+    let read = |mut row: RowReader| {
+        Ok(DueSession { order_no: row.parse(OrderNo::parse)?, provider: row.text()?, id: row.text()? })
+    };
+    rows.map(read).collect()
 }
 
 /// Closes a session that has ended: its order can be released, or get another session.

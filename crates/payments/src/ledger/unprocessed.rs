@@ -6,10 +6,6 @@ use stores::ports::{Dialect, Sql, StoreError};
 
 use super::callback_rows::{CALLBACK_COLUMNS, Callback, parse_row};
 
-/// How long after a callback was received a sweep tries to apply it, in milliseconds: longer than the request that
-/// received it.
-pub(super) const FIRST_TRY_AFTER_MS: i64 = 5_000;
-
 /// Loads up to `limit` callbacks without an outcome that are due at `now`; those that have waited longest come first. A row
 /// that another transaction has locked is left out: to [`defer`] it would take as long.
 pub async fn load_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Callback>, StoreError> {

@@ -95,16 +95,12 @@ impl<C: HttpClient> Provider for Stripe<C> {
         if object.status.as_deref() != Some("open") {
             return Ok(session_status(&object));
         }
-        let expire_response = self.call("POST", &format!("{path}/expire"), String::new(), "").await?;
-        match expire_response.status {
-            200..300 => expire_response.parse::<Object>().map(|object| session_status(&object)),
+        let ended = match self.call("POST", &format!("{path}/expire"), String::new(), "").await? {
+            response if (200..300).contains(&response.status) => response,
             // The session was paid or expired between the two calls.
-            _ => self
-                .call("GET", &path, String::new(), "")
-                .await?
-                .parse::<Object>()
-                .map(|object| session_status(&object)),
-        }
+            _ => self.call("GET", &path, String::new(), "").await?,
+        };
+        Ok(session_status(&ended.parse()?))
     }
 
     async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {

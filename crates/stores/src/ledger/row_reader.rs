@@ -1,4 +1,6 @@
 //! Reads the columns of a row in order.
+//!
+//! Every read fails with [`StoreError::Malformed`] if there is no such column, or it has another type or form.
 
 use domain::money::Money;
 
@@ -17,9 +19,6 @@ impl RowReader {
     }
 
     /// Reads the next column as a number; NULL is 0.
-    ///
-    /// # Errors
-    /// `Malformed` if there is no such column, or it is not a number.
     pub fn int(&mut self) -> Result<i64, StoreError> {
         match self.values.next() {
             Some(SqlValue::Int(number)) => Ok(number),
@@ -29,9 +28,6 @@ impl RowReader {
     }
 
     /// Reads the next column as text; NULL is empty.
-    ///
-    /// # Errors
-    /// `Malformed` if there is no such column, or it is not text.
     pub fn text(&mut self) -> Result<String, StoreError> {
         match self.values.next() {
             Some(SqlValue::Text(text)) => Ok(text),
@@ -41,17 +37,11 @@ impl RowReader {
     }
 
     /// Reads the next two columns as an amount and its currency.
-    ///
-    /// # Errors
-    /// `Malformed` if one of them is missing, or has another type.
     pub fn money(&mut self) -> Result<Money, StoreError> {
         Ok(Money { amount: self.int()?, currency: self.text()? })
     }
 
     /// Reads the next column as text and parses it.
-    ///
-    /// # Errors
-    /// `Malformed` if there is no such column, or its text cannot be parsed.
     pub fn parse<T, E>(&mut self, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, StoreError> {
         let text = self.text()?;
         parse(&text).map_err(|_| StoreError::Malformed(format!("{text:?} in the ledger")))

@@ -5,7 +5,7 @@ use sale::{
         activities::{self, Activity},
         epochs,
     },
-    warm_up::{WarmUpOutcome, warm_up},
+    warm_up::{Mode, WarmUpOutcome, warm_up},
 };
 use stores::{
     keys::Keys,
@@ -18,7 +18,7 @@ use crate::{
         activities::{CONCURRENT_CHANGE, OperationOutcome, OperatorContext},
         bans,
     },
-    upkeep::rebuild::{Progress, Rebuild, RebuildOutcome},
+    upkeep::rebuild::{Rebuild, RebuildOutcome},
 };
 
 /// Maximum number of warm-ups per change, if other requests rebuild the activity at the same time.
@@ -26,27 +26,6 @@ const MAX_WARM_UPS: usize = 4;
 
 const CONCURRENT_REBUILD: &str =
     "The change is saved, and the activity is being rebuilt at the same time. Read it again.";
-
-/// Result of saving a change in the ledger and in Redis.
-pub(super) enum ChangeOutcome {
-    Done(Box<Activity>),
-    Rebuilding(Box<Activity>, Progress),
-    /// Another operator changed the activity first: nothing was saved.
-    Conflict,
-    /// The ledger refused the change, or has it and Redis has not; the text says which.
-    Refused(String),
-}
-
-impl From<ChangeOutcome> for OperationOutcome {
-    fn from(outcome: ChangeOutcome) -> Self {
-        match outcome {
-            ChangeOutcome::Done(activity) => OperationOutcome::Done(activity),
-            ChangeOutcome::Rebuilding(activity, progress) => OperationOutcome::Rebuilding(activity, progress),
-            ChangeOutcome::Conflict => OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned()),
-            ChangeOutcome::Refused(detail) => OperationOutcome::Conflict(detail),
-        }
-    }
-}
 
 impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// Prepares a change of `old`: returns it with the next version. That is above the ledger's, and above the gate's
@@ -80,17 +59,17 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         Ok(next)
     }
 
-    /// Saves a change in the ledger alone.
+    /// Saves a change in the ledger alone. After a conflict nothing is saved.
     pub(super) async fn save(
         &self,
         activity: &Activity,
         previous: Option<&Activity>,
-    ) -> Result<ChangeOutcome, StoreError> {
+    ) -> Result<OperationOutcome, StoreError> {
         match activities::save(self.sql, activity, previous, self.now).await {
-            Ok(true) => Ok(ChangeOutcome::Done(Box::new(activity.clone()))),
-            Ok(false) => Ok(ChangeOutcome::Conflict),
+            Ok(true) => Ok(OperationOutcome::Done(Box::new(activity.clone()))),
+            Ok(false) => Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
             Err(StoreError::LedgerRefused(_)) => {
-                Ok(ChangeOutcome::Refused("A total would be below what is held and sold.".to_owned()))
+                Ok(OperationOutcome::Conflict("A total would be below what is held and sold.".to_owned()))
             }
             Err(error) => Err(error),
         }
@@ -101,17 +80,17 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         &self,
         activity: &Activity,
         previous: &Activity,
-    ) -> Result<ChangeOutcome, StoreError> {
+    ) -> Result<OperationOutcome, StoreError> {
         match self.save(activity, Some(previous)).await? {
-            ChangeOutcome::Done(saved) => self.warm_up_or_rebuild(*saved).await,
+            OperationOutcome::Done(saved) => self.warm_up_or_rebuild(*saved).await,
             other => Ok(other),
         }
     }
 
     /// Updates Redis to the saved activity; a rebuild creates the gate if there is none.
-    async fn warm_up_or_rebuild(&self, mut activity: Activity) -> Result<ChangeOutcome, StoreError> {
+    async fn warm_up_or_rebuild(&self, mut activity: Activity) -> Result<OperationOutcome, StoreError> {
         for _ in 0..MAX_WARM_UPS {
-            match warm_up(self.redis, &activity, self.ticket_secret).await? {
+            match warm_up(self.redis, &activity, self.ticket_secret, Mode::Replace).await? {
                 WarmUpOutcome::Done => {}
                 // The first gate of an activity is created in the same way as one that Redis lost.
                 WarmUpOutcome::NoGate => {
@@ -127,13 +106,12 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                     match rebuild.run(Some(activity.epoch.max(1))).await? {
                         RebuildOutcome::Done { epoch, .. } => activity.epoch = epoch,
                         RebuildOutcome::Running(progress) => {
-                            return Ok(ChangeOutcome::Rebuilding(Box::new(activity), progress));
+                            return Ok(OperationOutcome::Rebuilding(Box::new(activity), progress));
                         }
-                        RebuildOutcome::Fenced => return Ok(ChangeOutcome::Refused(CONCURRENT_REBUILD.to_owned())),
+                        RebuildOutcome::Fenced => break,
                         _ => {
-                            return Ok(ChangeOutcome::Refused(
-                                "The sale has no gate: rebuild it, or ask again.".to_owned(),
-                            ));
+                            let detail = "The sale has no gate: rebuild it, or ask again.";
+                            return Ok(OperationOutcome::Conflict(detail.to_owned()));
                         }
                     }
                     continue;
@@ -149,8 +127,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                 },
             }
             bans::copy_to_redis(self.redis, self.sql, &activity.id, self.now).await?;
-            return Ok(ChangeOutcome::Done(Box::new(activity)));
+            return Ok(OperationOutcome::Done(Box::new(activity)));
         }
-        Ok(ChangeOutcome::Refused(CONCURRENT_REBUILD.to_owned()))
+        Ok(OperationOutcome::Conflict(CONCURRENT_REBUILD.to_owned()))
     }
 }

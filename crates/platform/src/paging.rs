@@ -1,7 +1,8 @@
 //! Pages of lists.
 
 use domain::http::problem::{FieldError, Problem};
-use platform::http::Request;
+
+use crate::http::Request;
 
 /// The query parameter `limit`: the most items of a page, which is `maximum` unless the request says less.
 pub fn limit(request: &Request, maximum: i64) -> Result<i64, Problem> {
