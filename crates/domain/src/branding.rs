@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use palette::{FromColor, Oklch, Srgb, color_difference::Wcag21RelativeContrast};
 
-use crate::settings::{Fault, Variables};
+use crate::variables::{Fault, Variables};
 
 /// The name in `static/` that [`Branding::name`] replaces.
 pub const DEFAULT_NAME: &str = "Stampede";

@@ -15,9 +15,8 @@ use serde_json::value::RawValue;
 use crate::{
     ids::UserId,
     jwt::key_set::KeySetVerifier,
-    secret,
-    settings::{Fault, Variables},
-    sign_in,
+    secret, sign_in,
+    variables::{Fault, Variables},
 };
 
 /// Tolerated clock difference, in seconds.

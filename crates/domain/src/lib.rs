@@ -32,4 +32,5 @@ pub mod siteverify;
 pub mod stripe;
 pub mod ticket;
 pub mod time;
+pub mod variables;
 pub mod webhook;

@@ -3,9 +3,7 @@
 //! A function of the app parses what it needs, since a component can read only the variables that `spin.toml` grants it.
 //! Readiness parses all of them ([`check`]). Each parser returns the first fault that it finds.
 
-use std::{borrow::Cow, rc::Rc};
-
-use thiserror::Error;
+use std::rc::Rc;
 
 use crate::{
     address::AddressCipher,
@@ -23,70 +21,10 @@ use crate::{
     webhook::PaymentProvider,
 };
 
+pub use crate::variables::{Fault, Variables};
+
 /// Parses a setting from its variables.
 pub type Parser<T> = fn(&Variables) -> Result<T, Fault>;
-
-/// Reads variables by name. One that is not set, or not granted to the component, is empty.
-pub struct Variables<'a>(pub &'a dyn Fn(&'static str) -> Rc<str>);
-
-/// What is wrong with a variable.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("the variable {variable} {reason}")]
-pub struct Fault {
-    /// The variable.
-    pub variable: &'static str,
-    /// Completes "the variable …"; contains no secret.
-    pub reason: Cow<'static, str>,
-}
-
-impl Fault {
-    /// A fault of this variable.
-    #[must_use]
-    pub fn new(variable: &'static str, reason: impl Into<Cow<'static, str>>) -> Self {
-        Self { variable, reason: reason.into() }
-    }
-}
-
-/// Why secrets must not be used.
-type SecretFault = fn(&str) -> Option<&'static str>;
-
-impl Variables<'_> {
-    /// Returns the value.
-    #[must_use]
-    pub fn get(&self, name: &'static str) -> Rc<str> {
-        (self.0)(name)
-    }
-
-    /// Returns the value without the spaces around it.
-    #[must_use]
-    pub fn trimmed(&self, name: &'static str) -> String {
-        self.get(name).trim().to_owned()
-    }
-
-    /// Parses the value. An error of `parse` becomes a fault of the variable.
-    pub fn parse<T, E: Into<Cow<'static, str>>>(
-        &self,
-        name: &'static str,
-        parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Result<T, Fault> {
-        parse(&self.get(name)).map_err(|reason| Fault::new(name, reason))
-    }
-
-    fn secrets(&self, name: &'static str, fault: SecretFault) -> Result<Rc<str>, Fault> {
-        let value = self.get(name);
-        fault(&value).map_or(Ok(value), |reason| Err(Fault::new(name, reason)))
-    }
-
-    /// `None` if the variable is empty and not required.
-    fn optional_secrets(
-        &self,
-        name: &'static str,
-        is_required: bool,
-        fault: SecretFault,
-    ) -> Result<Option<Rc<str>>, Fault> {
-        if is_required || !self.trimmed(name).is_empty() { self.secrets(name, fault).map(Some) } else { Ok(None) }
-    }
-}
 
 /// Checks every variable, also where no function refuses to serve.
 ///

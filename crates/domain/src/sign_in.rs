@@ -3,7 +3,7 @@
 use http::Uri;
 use serde::Serialize;
 
-use crate::settings::{Fault, Variables};
+use crate::variables::{Fault, Variables};
 
 /// How visitors sign in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     human_check::{CheckRecord, LIFETIME_MS},
-    settings::{Fault, Variables},
     time::Millis,
+    variables::{Fault, Variables},
 };
 
 /// The variables of hosted checks.

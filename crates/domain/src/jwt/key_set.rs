@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Claims, LEEWAY_SECONDS, RawClaims, Rules, TokenError, decoding_key};
-use crate::settings::Fault;
+use crate::variables::Fault;
 
 /// Maximum number of keys of a set that are used.
 const MAX_SET_KEYS: usize = 64;
