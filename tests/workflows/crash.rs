@@ -7,6 +7,7 @@ use domain::{activity::ActivityState, order::OrderStatus};
 use operations::{commands::activities::OperationOutcome, ledger::backlog, upkeep::rebuild::RebuildOutcome};
 use orders::{dead_letters, order_writer};
 use sale::admission::Endpoint;
+use stores::ports::RedisValue;
 
 use crate::{
     crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
@@ -18,6 +19,8 @@ async fn a_crashed_writer_loses_and_duplicates_no_order() {
     crash_at_every_call(
         5,
         async |fixture| {
+            // A message that is no order is a dead letter.
+            fixture.run_redis(&["XADD", &fixture.key("orders"), "*", "o", "nonsense"]).await;
             for n in 0..3 {
                 fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
             }
@@ -25,6 +28,8 @@ async fn a_crashed_writer_loses_and_duplicates_no_order() {
         async |fixture| fixture.write_batch().await.map(|_| ()),
         async |fixture, point| {
             assert_eq!(fixture.units().await, (2, 3, 0), "{point}");
+            let left = fixture.redis.command("XLEN", vec![fixture.key("orders").into()]).await.unwrap();
+            assert_eq!(left, [RedisValue::Int(0)], "{point}: a message stayed in the stream");
             for n in 0..3 {
                 fixture.assert_status(&fixture.order_no(n), OrderStatus::PendingPayment, point).await;
             }

@@ -1,4 +1,4 @@
-//! The bodies of requests and responses that are no other type of this crate or of `workflows`.
+//! The bodies of requests and responses that are no other type of this crate or of the slices.
 
 pub mod admission;
 pub mod operators;

@@ -71,7 +71,7 @@ impl OrderStatus {
     }
 
     /// The legal transitions. The trigger `orders_move` of the ledger allows those of rows, and `lua/sync.lua` every
-    /// sequence of them, since Redis may have missed some. Unit tests of `workflows` compare the texts of both with this
+    /// sequence of them, since Redis may have missed some. Unit tests of `orders` and `stores` compare the texts of both with this
     /// table; `tests/workflows/ledger.rs` tries every pair of statuses on both ledgers.
     pub const TRANSITIONS: [(OrderStatus, OrderStatus); 11] = {
         use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};

@@ -47,8 +47,8 @@ pub async fn resolve(id: &str, action: &str) -> Result<Outcome, ApiError> {
         }
         ResolveOutcome::NotParked => return Err(not_found("No such callback waits for an operator.")),
         ResolveOutcome::OrderPaid => {
-            "Its payment has paid its order since, or may have: replay the callback, and then refund the order if its \
-             buyer is to get the money back."
+            "Its payment has paid its order since, or may have: replay the callback. If its buyer is to get the money \
+             back, refund the payment at the provider."
         }
         ResolveOutcome::NoPayment => "The callback names no payment: there is nothing to give back. Dismiss it.",
     };

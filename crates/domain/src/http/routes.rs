@@ -90,7 +90,7 @@ routes! {
     "expiry-sweeper" ExpirySweeper {
         Sweep = POST "/api/tasks/sweep",
     }
-    /// What operators and probes call.
+    /// What operators call.
     "admin" Admin {
         ListActivities = GET "/api/admin/activities",
         GetActivity = GET "/api/admin/activities/:activity",

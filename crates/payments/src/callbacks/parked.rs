@@ -17,7 +17,7 @@ pub enum ResolveOutcome {
     /// The callback has no payment id, so there is nothing to refund.
     NoPayment,
     /// The order was paid with this payment meanwhile, or may have been, since its payment id was lost: apply the callback
-    /// again, and refund the order instead.
+    /// again, and refund the payment at the provider instead.
     OrderPaid,
 }
 
