@@ -43,7 +43,7 @@ pub struct SendReport {
 /// Sends up to `limit` due refunds of each kind, concurrently.
 ///
 /// A refund whose payment id was lost is not sent, because the provider could only refuse it. It waits until a callback
-/// of the payment restores the id (see [`operations::upkeep::backfill`]).
+/// of the payment restores the id (see `operations::upkeep::backfill`).
 ///
 /// # Errors
 /// Any [`StoreError`]: results that were not recorded are requested again at the next attempt.

@@ -6,7 +6,7 @@ use stores::{
     ports::{Redis, RedisValue, StoreError},
 };
 
-/// Lists the activities that were given a gate. [`unlist_ended`](operations::upkeep::gates::unlist_ended) removes those
+/// Lists the activities that were given a gate. `operations::upkeep::gates::unlist_ended` removes those
 /// that are over.
 pub async fn list<R: Redis>(redis: &R) -> Result<Vec<ActivityId>, StoreError> {
     let items = redis.command("SMEMBERS", vec![ACTIVITIES.into()]).await?;

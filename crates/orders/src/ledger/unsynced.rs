@@ -15,7 +15,7 @@ use crate::order_record::{OrderState, Transition};
 
 /// Loads up to `limit` orders of an activity whose last change happened until `before`, and which Redis has not
 /// confirmed since, as the transitions that Redis is to have. Orders with the same state share one row, as in
-/// [`orders::load_states`](super::orders::load_states).
+/// [`load_states`](super::order_rows::load_states).
 pub async fn load<S: Sql>(
     sql: &S,
     activity: &ActivityId,

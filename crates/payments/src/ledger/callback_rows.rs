@@ -321,7 +321,7 @@ pub async fn mark_paid<S: Sql>(
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 
-/// The payment id of an order whose id was lost with the ledger (see [`operations::upkeep::backfill`]). The next callback of
+/// The payment id of an order whose id was lost with the ledger (see `operations::upkeep::backfill`). The next callback of
 /// its payment replaces it.
 pub const LOST_PAYMENT: &str = "lost";
 
