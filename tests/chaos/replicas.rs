@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{TestApp, activity::single_sku};
 
 use crate::cluster::Cluster;
@@ -30,7 +30,16 @@ async fn assert_sells_every_unit_once(app_processes: usize) {
         loop {
             match app.http.try_send(Method::POST, &path, "", &body).await {
                 Ok(response) if response.status == 202 => return Some(response.text("order_no")),
-                Ok(response) if response.status == 409 => return None,
+                // After a lost answer the order may exist: a client reads it.
+                Ok(response) if response.status == 409 => {
+                    let order_no = response.text("order_no");
+                    let path = format!("/api/orders/{order_no}?last=true");
+                    match app.http.try_send(Method::GET, &path, &buyer.ticket, &Value::Null).await {
+                        Ok(order) if order.status == 200 => return Some(order_no),
+                        Ok(order) if order.status == 404 => return None,
+                        _ => {}
+                    }
+                }
                 Ok(response) => {
                     let is_retryable = matches!(response.status, 429 | 503) || response.is_engine_shutdown();
                     assert!(is_retryable, "{response:?}");

@@ -7,7 +7,7 @@ use domain::{activity::ActivityState, order::OrderStatus};
 use operations::{commands::activities::OperationOutcome, ledger::backlog, upkeep::rebuild::RebuildOutcome};
 use orders::{dead_letters, order_writer};
 use sale::admission::Endpoint;
-use stores::ports::RedisValue;
+use stores::ports::{Redis as _, RedisValue};
 
 use crate::{
     crash_points::{crash_at_every_call, crash_at_every_call_and_recover},

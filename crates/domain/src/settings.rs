@@ -50,7 +50,8 @@ pub fn check(variables: &Variables) -> Result<(), Fault> {
     if HAS_HOSTED_CHECKS(variables)? {
         HostedChecks::parse(variables)?;
     }
-    Retention::parse(variables)?;
+    ADDRESS_DAYS(variables)?;
+    ACTIVITY_DAYS(variables)?;
     SANDBOX(variables)?;
     PaymentSettings::parse(variables)?;
     variables.secrets("webhook_secrets", secret::webhook_fault)?;
@@ -134,21 +135,19 @@ pub struct Retention {
     pub activity_days: Option<i64>,
 }
 
-impl Retention {
-    /// Addresses are kept for 30 days if their variable is empty, activities for ever.
-    pub fn parse(variables: &Variables) -> Result<Self, Fault> {
-        let days = |name, default| {
-            variables.parse(name, |text| match (text.trim(), text.trim().parse()) {
-                ("", _) => Ok(default),
-                (_, Ok(days @ 0..100_000)) => Ok(Some(days)),
-                _ => Err("is no number of days, 0 to 99,999"),
-            })
-        };
-        Ok(Self {
-            address_days: days("address_retention_days", Some(30))?,
-            activity_days: days("retention_days", None)?,
-        })
-    }
+/// How many days addresses are kept: 30 if the variable is empty.
+pub const ADDRESS_DAYS: Parser<Option<i64>> = |variables| parse_days(variables, "address_retention_days", Some(30));
+
+/// How many days activities are kept: for ever if the variable is empty. A setting of its own, so that a fault in it does
+/// not keep addresses.
+pub const ACTIVITY_DAYS: Parser<Option<i64>> = |variables| parse_days(variables, "retention_days", None);
+
+fn parse_days(variables: &Variables, name: &'static str, default: Option<i64>) -> Result<Option<i64>, Fault> {
+    variables.parse(name, |text| match (text.trim(), text.trim().parse()) {
+        ("", _) => Ok(default),
+        (_, Ok(days @ 0..100_000)) => Ok(Some(days)),
+        _ => Err("is no number of days, 0 to 99,999"),
+    })
 }
 
 /// The configured payment provider.

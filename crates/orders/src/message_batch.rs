@@ -9,7 +9,7 @@ use domain::{ids::ActivityId, order::OrderStatus, time::Millis};
 use sale::ledger::{activities, epochs};
 use stores::{
     keys::{Keys, WRITER_GROUP},
-    ports::{Dialect, Redis, Sql, StoreError},
+    ports::{Dialect, Redis, RedisArg, Sql, StoreError},
 };
 
 use crate::{
@@ -198,10 +198,11 @@ async fn dead_letter_unreadable<R: Redis, S: Sql>(
         let letter = (format!("{activity}.{}", message.stream_id), text.clone(), "unreadable");
         dead_letters::record(sql, &[letter], now).await?;
         let stream = Keys::of(activity).named("orders");
-        redis
-            .command("XACK", vec![stream.clone().into(), WRITER_GROUP.into(), message.stream_id.clone().into()])
-            .await?;
-        redis.command("XDEL", vec![stream.into(), message.stream_id.clone().into()]).await?;
+        // In this order: a claim drops what is pending and no longer in the stream, and nobody reads again what is in the
+        // stream and acknowledged.
+        let id = &message.stream_id;
+        redis.command("XDEL", [&*stream, &**id].map(RedisArg::from).into()).await?;
+        redis.command("XACK", [&*stream, WRITER_GROUP, id].map(RedisArg::from).into()).await?;
     }
     Ok(())
 }

@@ -146,7 +146,10 @@ async fn finish<R: Redis, S: Sql>(
         outcome = dispatch(redis, sql, callback, decision, now).await?;
         callback_rows::set_outcome(sql, &callback.id, outcome).await?;
     } else if let Some(row) = &decision.order {
-        sync_order(redis, row).await?;
+        // A parked callback changed nothing, and is logged although Redis may refuse to write.
+        if outcome.effect() != CallbackEffect::Parked {
+            sync_order(redis, row).await?;
+        }
         if !has_early_refund {
             return Ok(outcome);
         }

@@ -41,8 +41,11 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         http: &SpinHttpClient,
         events: (!url.is_empty()).then_some(WebhookTarget { url: &url, secrets: &secrets }),
         ticket_secret: &ticket_secret,
-        // With a wrong variable, nothing is erased.
-        retention: settings::load(Retention::parse).await.map(|retention| *retention).unwrap_or_default(),
+        // With a wrong variable, nothing of its kind is erased.
+        retention: Retention {
+            address_days: settings::load(settings::ADDRESS_DAYS).await.map_or(None, |days| *days),
+            activity_days: settings::load(settings::ACTIVITY_DAYS).await.map_or(None, |days| *days),
+        },
         owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string(),
         clock: &clock::now,
         stopwatch: &|| started.elapsed(),

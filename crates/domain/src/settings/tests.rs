@@ -115,6 +115,10 @@ fn callbacks_of_a_provider_that_is_not_configured_need_no_secret() {
 
 #[test]
 fn addresses_are_kept_for_thirty_days_and_activities_forever_unless_the_variables_say_otherwise() {
-    let days = Retention::parse(&Variables(&|_| " ".into())).map(|days| (days.address_days, days.activity_days));
+    let with_a_fault = Variables(&|name| if name == "retention_days" { "400 days".into() } else { " ".into() });
+    assert!(ACTIVITY_DAYS(&with_a_fault).is_err());
+    assert_eq!(ADDRESS_DAYS(&with_a_fault), Ok(Some(30)), "a fault of the one keeps addresses");
+    let empty = Variables(&|_| " ".into());
+    let days = ADDRESS_DAYS(&empty).and_then(|address| Ok((address, ACTIVITY_DAYS(&empty)?)));
     assert_eq!(days.ok(), Some((Some(30), None)));
 }
