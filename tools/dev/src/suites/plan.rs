@@ -105,10 +105,14 @@ fn lint(root: &Path) -> Result<Suite> {
 /// The suite `unit`, and one suite for each test target of the package `tests`.
 fn rust(root: &Path, with_unit: bool, long: bool) -> Result<Vec<Suite>> {
     let mut suites: Vec<Suite> = vec![];
-    // The local host has many dependencies of its own. Built separately, it shares its build with `scripts/up`.
-    build_tests(root, &["--workspace", "--exclude", "local-host"], long, &mut suites)?;
+    // The same selections as in `scripts/build`, whose builds they share.
+    let built = ["dev", "assets", "local-host"];
+    let others: Vec<&str> =
+        ["--workspace"].into_iter().chain(built.iter().flat_map(|name| ["--exclude", *name])).collect();
+    build_tests(root, &others, long, &mut suites)?;
     if with_unit {
-        build_tests(root, &["-p", "local-host"], long, &mut suites)?;
+        let built: Vec<&str> = built.iter().flat_map(|name| ["-p", *name]).collect();
+        build_tests(root, &built, long, &mut suites)?;
     }
     Ok(suites)
 }
