@@ -155,10 +155,10 @@ async fn finish<R: Redis, S: Sql>(
         }
     }
     let is_payment = callback.kind == PAYMENT_SUCCEEDED && outcome.effect() != CallbackEffect::Parked;
-    if !is_payment && !(callback.kind == REFUND_SUCCEEDED && outcome.is_early()) {
-        return Ok(outcome);
+    if is_payment || callback.kind == REFUND_SUCCEEDED && outcome.is_early() {
+        return Ok(apply_early_refunds(redis, sql, callback, now).await?.unwrap_or(outcome));
     }
-    Ok(apply_early_refunds(redis, sql, callback, now).await?.unwrap_or(outcome))
+    Ok(outcome)
 }
 
 /// Applies refunds of a callback's payment that were parked because the provider reported them before it: providers guarantee
