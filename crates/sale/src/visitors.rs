@@ -250,7 +250,7 @@ mod tests {
         for now in [0, 1_000, 2_000] {
             let cached = cached(ActivityState::Published);
             let document = cached.document(None, Millis(now)).summary;
-            assert_eq!(to_value(list(&[listed.clone()], Millis(now))).ok(), to_value([document]).ok());
+            assert_eq!(to_value(list(std::slice::from_ref(&listed), Millis(now))).ok(), to_value([document]).ok());
         }
     }
 

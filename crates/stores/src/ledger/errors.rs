@@ -117,15 +117,15 @@ mod tests {
             "08006", "25006", "40001", "40P01", "42501", "42710", "42P07", "53100", "53300", "55P03", "57014", "57P01",
             "P0002", "XX000", "",
         ];
-        let expected: [(&[&str], fn(String) -> StoreError); 4] = [
-            (&["23502", "23503", "23505", "23514", "P0001"], StoreError::LedgerRefused),
-            (&["22003", "22P05", "22021"], StoreError::LedgerDataException),
-            (&["42P01", "42703"], StoreError::LedgerNotMigrated),
-            (&unavailable, StoreError::LedgerUnavailable),
-        ];
-        for (codes, error) in expected {
+        let text = || DEBUG_TEXT.to_owned();
+        for (codes, error) in [
+            (&["23502", "23503", "23505", "23514", "P0001"][..], StoreError::LedgerRefused(text())),
+            (&["22003", "22P05", "22021"], StoreError::LedgerDataException(text())),
+            (&["42P01", "42703"], StoreError::LedgerNotMigrated(text())),
+            (&unavailable, StoreError::LedgerUnavailable(text())),
+        ] {
             for code in codes {
-                assert_eq!(classify(Some(code)), error(DEBUG_TEXT.to_owned()), "{code}");
+                assert_eq!(classify(Some(code)), error, "{code}");
             }
         }
         assert_eq!(classify(None), StoreError::LedgerUnavailable(DEBUG_TEXT.to_owned()));
