@@ -79,7 +79,9 @@ impl World {
 
     /// Verifies six tokens of the key `a` in each of these instances at once.
     fn verify_in_all(&self, memories: &[Flight<Memory>]) -> Vec<Result<bool, StoreError>> {
-        Machine::run(join_all(memories.iter().flat_map(|memory| (0..6).map(|_| self.verify(memory, "a")))))
+        let calls: Vec<_> = memories.iter().flat_map(|memory| (0..6).map(|_| self.verify(memory, "a"))).collect();
+        // Of a known small number, which it polls without wakers.
+        Machine::run(join_all(calls))
     }
 
     fn is_valid(&self, memory: &Flight<Memory>, kid: &str) -> Result<bool, StoreError> {
