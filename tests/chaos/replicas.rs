@@ -12,16 +12,17 @@ use crate::cluster::Cluster;
 const BUYERS: usize = 300;
 const UNITS: i64 = 200;
 
-async fn assert_sells_every_unit_once(app_processes: usize) {
-    let cluster = Cluster::behind_nginx(app_processes, &[]);
+#[tokio::test(flavor = "multi_thread")]
+async fn four_app_processes_killed_in_turn_sell_every_unit_once() {
+    let cluster = Cluster::behind_nginx(4, &[]);
     let app = &cluster.app;
     let activity = app.create_activity(json!({"skus": single_sku(UNITS)})).await;
     let buyers = app.create_buyers(&activity, BUYERS).await;
     let path = format!("/api/activities/{}/orders", activity.id);
     let restarts = async {
-        for turn in 0..4.max(cluster.len()) {
+        for turn in 0..cluster.len() {
             tokio::time::sleep(Duration::from_millis(400)).await;
-            tokio::task::block_in_place(|| cluster.restart(turn % cluster.len()));
+            tokio::task::block_in_place(|| cluster.restart(turn));
         }
     };
     let purchases = buyers.iter().enumerate().map(async |(index, buyer)| {
@@ -59,14 +60,4 @@ async fn assert_sells_every_unit_once(app_processes: usize) {
         }
     }
     assert_eq!(app.count_orders(&activity.id, "1 = 1").await, UNITS);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn two_app_processes_killed_in_turn_sell_every_unit_once() {
-    assert_sells_every_unit_once(2).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn four_app_processes_killed_in_turn_sell_every_unit_once() {
-    assert_sells_every_unit_once(4).await;
 }

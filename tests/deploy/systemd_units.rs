@@ -1,7 +1,4 @@
 //! Checks the units of the self-hosted kit (G9).
-//!
-//! The units start the components of the manifest, `systemd-analyze` accepts them, and the installed files are enough
-//! to run the app.
 
 use std::{
     fs,
