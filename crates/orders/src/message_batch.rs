@@ -198,8 +198,8 @@ async fn dead_letter_unreadable<R: Redis, S: Sql>(
         let letter = (format!("{activity}.{}", message.stream_id), text.clone(), "unreadable");
         dead_letters::record(sql, &[letter], now).await?;
         let stream = Keys::of(activity).named("orders");
-        // In this order: a claim drops what is pending and no longer in the stream, and nobody reads again what is in the
-        // stream and acknowledged.
+        // In this order: XAUTOCLAIM drops a pending message that has left the stream, but no writer reads a message again
+        // that is acknowledged and still there.
         let id = &message.stream_id;
         redis.command("XDEL", [&*stream, &**id].map(RedisArg::from).into()).await?;
         redis.command("XACK", [&*stream, WRITER_GROUP, id].map(RedisArg::from).into()).await?;
