@@ -8,7 +8,7 @@
 local reply = { 'found' }
 for _, key in ipairs(KEYS) do
   local order = redis.call('HMGET', key, 'epoch', 'status', 'live', 'checkout_url')
-  local holds_units = order[3] == '1' or order[2] == 'queued' or order[2] == 'pending_payment'
+  local holds_units = order[3] == '1' or order[2] == 'pending_payment'
   if order[1] == ARGV[1] then
     append(reply, order[2], holds_units and '1' or '', order[4])
   else

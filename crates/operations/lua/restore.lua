@@ -5,8 +5,8 @@
 -- requests restore it, or one repeats the call; and the next request continues where this one ends. An order is counted
 -- with the state in its record, so that a later transition of the order finds matching counters.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index, then one order record each
--- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), epoch (of the orders), is_rebuild, after
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index, 5 holders, 6 queued, then one order record each
+-- ARGV  1 JSON: closed_ttl (of a closed order, seconds), epoch (of the orders), is_rebuild, after
 --       (number of the order after which the page begins; "" for the first page and for a sweep), last (number of the
 --       last order), orders: for each {user, sku, quantity, amount, currency, created_at, status, live, pay_by,
 --       paid_at, reason, checkout_url}
@@ -16,7 +16,7 @@
 
 local now = read_time()
 local options = cjson.decode(ARGV[1])
-local prefix, is_rebuild = options.prefix, options.is_rebuild
+local is_rebuild = options.is_rebuild
 local gate = redis.call('HMGET', KEYS[1], 'keep_until', 'epoch', 'restoring', 'restored_after', 'restored')
 local keep_until, epoch, restoring, restored_before = gate[1], gate[2], gate[3], tonumber(gate[5] or 0)
 if tonumber(epoch) ~= options.epoch or (restoring and not is_rebuild) then return { 'fenced', '', 0 } end
@@ -24,18 +24,20 @@ if is_rebuild and not restoring then return { 'done', '', restored_before } end
 if is_rebuild and gate[4] ~= options.after then return { 'elsewhere', gate[4], restored_before } end
 local ulids = {}
 for i, order in ipairs(options.orders) do
-  local key, sku, units = KEYS[4 + i], order.sku, order.quantity
+  local key, sku, units = KEYS[6 + i], order.sku, order.quantity
+  local ulid = string.sub(key, -26)
   -- A record that Redis still has, or has again, may be later than the ledger's row that the sweeper read.
-  if is_rebuild or redis.call('HGET', key, 'epoch') ~= epoch then
+  local is_lost = redis.call('HGET', key, 'epoch') ~= epoch and redis.call('HEXISTS', KEYS[6], ulid) == 0
+  if is_rebuild or is_lost then
     order.epoch = epoch
     write_order(key, order)
     -- The record of an earlier epoch may have a later state.
-    redis.call('HDEL', key, 'paid_at', 'reason')
+    redis.call('HDEL', key, 'live', 'paid_at', 'reason')
     redis.call('HSET', key, 'checkout_url', order.checkout_url)
     write_state(key, order, now, options.closed_ttl, keep_until)
-    ulids[#ulids + 1] = string.sub(key, -26)
+    ulids[#ulids + 1] = ulid
     if order.live then
-      redis.call('HINCRBY', prefix .. 'holders:' .. sku, order.user, units)
+      redis.call('HINCRBY', KEYS[5], sku .. ':' .. order.user, units)
       if order.status == 'pending_payment' then
         redis.call('HINCRBY', KEYS[3], 'held:' .. sku, units)
         redis.call('HINCRBY', KEYS[3], 'pending:' .. sku, units)
@@ -44,8 +46,8 @@ for i, order in ipairs(options.orders) do
       end
       -- A rebuild sets the stock at its end (finish.lua).
       if not is_rebuild then
-        local stock, left, expected_left = read_stock(prefix, sku)
-        if stock then set_stock(stock, math.max(0, math.min(left, expected_left))) end
+        local left, expected_left = read_stock(sku)
+        if left then set_stock(sku, math.max(0, math.min(left, expected_left))) end
       end
     end
   end

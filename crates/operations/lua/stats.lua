@@ -1,20 +1,32 @@
 -- Reads all counters of an activity at one instant (G2, G4).
 --
--- KEYS  1 gate, 2 stats, 3 orders (stream)
--- ARGV  1 key prefix, 2 how much longer the gate must be kept (ms)
--- Reply found, now (ms), enqueued, written, rate, stream length, number of SKUs, then for each SKU: SKU, left, held,
---       pending, sold, total; then for each refusal: code or sign_in:<reason>, count | no_gate
+-- KEYS  1 gate, 2 stats, 3 orders (stream), 4 queued
+-- ARGV  1 how much longer the gate must be kept (ms), 2 most queued orders to look at
+-- Reply found, now (ms), enqueued, written, rate, stream length, queued orders without a message, number of SKUs, then for each
+--       SKU: SKU, left, held, pending, sold, total, units of queued orders; then for each refusal: code or
+--       sign_in:<reason>, count | no_gate
+--
+-- With more queued orders than ARGV 2 it looks at none: then no message is missing, and the units are those that are counted.
 
 local now = read_time()
 local gate = redis.call('HMGET', KEYS[1], 'skus', 'keep_until')
-if not gate[1] or tonumber(gate[2] or now) - now < tonumber(ARGV[2]) then return { 'no_gate' } end
+if not gate[1] or tonumber(gate[2] or now) - now < tonumber(ARGV[1]) then return { 'no_gate' } end
+local lost, units = 0
+if redis.call('HLEN', KEYS[4]) <= tonumber(ARGV[2]) then
+  units = {}
+  for _, text in ipairs(redis.call('HVALS', KEYS[4])) do
+    local order = parse_queued(text)
+    if order then units[order.sku] = (units[order.sku] or 0) + order.quantity end
+    if not has_message(KEYS[3], string.match(text, '^%d+%-%d+') or '0-0') then lost = lost + 1 end
+  end
+end
 local queue = redis.call('HMGET', KEYS[2], 'enqueued', 'written', 'rate')
 local _, sku_count = string.gsub(gate[1], '%S+', '')
-local reply = { 'found', now, queue[1], queue[2], queue[3], redis.call('XLEN', KEYS[3]), sku_count }
+local reply = { 'found', now, queue[1], queue[2], queue[3], redis.call('XLEN', KEYS[3]), lost, sku_count }
 for sku in string.gmatch(gate[1], '%S+') do
-  local counts = redis.call('HMGET', KEYS[2], 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
-  local left, total = redis.call('GET', ARGV[1] .. 'stock:' .. sku), redis.call('HGET', KEYS[1], 'total:' .. sku)
-  append(reply, sku, left, counts[1], counts[2], counts[3], total)
+  local counts = redis.call('HMGET', KEYS[2], 'left:' .. sku, 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
+  local queued = units and (units[sku] or 0) or (counts[2] or 0) - (counts[3] or 0)
+  append(reply, sku, counts[1], counts[2], counts[3], counts[4], redis.call('HGET', KEYS[1], 'total:' .. sku), queued)
 end
 local stats = redis.call('HGETALL', KEYS[2])
 for i = 1, #stats, 2 do

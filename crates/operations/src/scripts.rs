@@ -3,7 +3,7 @@
 use stores::{lua, script::Script};
 
 /// Reads all counters of an activity.
-pub static STATS: Script = Script::new("stats", &[include_str!("../lua/stats.lua")]);
+pub static STATS: Script = Script::new("stats", &[lua::ORDER, include_str!("../lua/stats.lua")]);
 
 /// Deletes an activity's gate; with an epoch also stream, counters, stock and holders, and creates the gate of that
 /// epoch, marked `restoring`.

@@ -6,19 +6,17 @@
 -- order. Messages of other epochs were refused by the ledger, and an operator can see them as dead letters.
 --
 -- Units that no order holds and that are not in the stock (sync.lua left them out) return to the stock as soon as
--- Redis counts every unit that the ledger counted before.
+-- Redis counts every unit that the ledger counted before. While nothing is queued, every unit held waits for payment.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, then the order record of each message
--- ARGV  1 JSON: prefix (of the keys), epoch (the ledger's), group (of the stream), closed_ttl (of a closed order,
---       seconds), reason, live_units: for each SKU {sku, units (live in the ledger)}, messages: for each {epoch,
---       stream_id}
--- Reply no_gate, queued (number of messages in the stream; the gate is not complete) | deleted, queued (it had an older
---       epoch) | newer, queued, epoch (of the gate) | current, queued, version (of the gate), lowered (the version that
---       its totals were lowered for, 0 if that is its own), ms since its last change
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queued, then the order record of each message
+-- ARGV  1 JSON: epoch (the ledger's), group (of the stream), closed_ttl (of a closed order, seconds), reason, live_units:
+--       for each SKU {sku, units (live in the ledger)}, messages: for each {epoch, stream_id}
+-- Reply no_gate, messages (in the stream), queued (orders); the gate is not complete | deleted, messages, queued (it had an
+--       older epoch) | newer, messages, queued, epoch (of the gate) | current, messages, queued, version (of the gate), lowered
+--       (the version that its totals were lowered for, 0 if that is its own), ms since its last change
 
 local call = redis.call
 local options = cjson.decode(ARGV[1])
-local prefix = options.prefix
 local now = read_time()
 local gate = call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'changed_at', 'lowered')
 local gate_epoch, word = tonumber(gate[1] or options.epoch), 'current'
@@ -28,21 +26,12 @@ if gate_epoch < options.epoch then
   call('DEL', KEYS[1])
   word = 'deleted'
 end
-if word == 'current' then
-  for _, live in ipairs(options.live_units) do
-    local stock, left, expected_left = read_stock(prefix, live.sku)
-    if stock and left < expected_left then
-      local counts = call('HMGET', KEYS[3], 'pending:' .. live.sku, 'sold:' .. live.sku)
-      local counted = tonumber(counts[1] or 0) + tonumber(counts[2] or 0)
-      if counted >= live.units then set_stock(stock, expected_left) end
-    end
-  end
-end
 for i, message in ipairs(options.messages) do
-  local key = KEYS[3 + i]
-  local order = call('HMGET', key, 'status', 'epoch')
-  -- If the same ticket has made a new order since, the record belongs to that order and stays.
-  if order[1] == 'queued' and tonumber(order[2]) == message.epoch then
+  local key = KEYS[4 + i]
+  local order = read_queued(KEYS[4], string.sub(key, -26))
+  -- If the same ticket has made a new order since, that stays.
+  if order and tonumber(order.epoch) == message.epoch then
+    leave_queue(KEYS[4], key, order)
     local state = { status = 'failed', live = false, pay_by = 0, paid_at = 0, reason = options.reason }
     write_state(key, state, now, options.closed_ttl)
   end
@@ -51,12 +40,22 @@ for i, message in ipairs(options.messages) do
     call('HINCRBY', KEYS[3], 'written', 1)
   end
 end
-local queued = call('XLEN', KEYS[2])
+local messages, queued = call('XLEN', KEYS[2]), call('HLEN', KEYS[4])
 if word == 'current' then
-  -- An order is counted as enqueued and gets its message in one step. A crash of Redis may separate the two.
+  for _, live in ipairs(options.live_units) do
+    local sku = live.sku
+    local counts = call('HMGET', KEYS[3], 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
+    local held, pending = tonumber(counts[1] or 0), tonumber(counts[2] or 0)
+    if held ~= pending and messages + queued == 0 then call('HSET', KEYS[3], 'held:' .. sku, pending) end
+    local left, expected_left = read_stock(sku)
+    if left and left < expected_left and pending + tonumber(counts[3] or 0) >= live.units then
+      set_stock(sku, expected_left)
+    end
+  end
+  -- An order is counted as enqueued and gets its message in one step. A message that was lost may separate the two.
   local enqueued = tonumber(call('HGET', KEYS[3], 'enqueued') or 0)
-  if enqueued > 0 then call('HSET', KEYS[3], 'written', math.max(0, enqueued - queued)) end
+  if enqueued > 0 then call('HSET', KEYS[3], 'written', math.max(0, enqueued - messages)) end
 end
-if word == 'newer' then return { word, queued, gate_epoch } end
-if word == 'current' then return { word, queued, gate[2], gate[5], now - tonumber(gate[4] or 0) } end
-return { word, queued }
+if word == 'newer' then return { word, messages, queued, gate_epoch } end
+if word == 'current' then return { word, messages, queued, gate[2], gate[5], now - tonumber(gate[4] or 0) } end
+return { word, messages, queued }

@@ -1,32 +1,30 @@
 -- Puts a failed order back into the queue (D4), if its units are free and the buyer's limit allows it.
 --
--- KEYS  1 gate, 2 order, 3 stock, 4 holders, 5 orders (stream), 6 stats
--- ARGV  1 JSON: message (of the order, without its epoch), order {user, sku, quantity, amount, currency, created_at
---       (ms)}
--- Reply queued, now (ms) | same, when it was last requeued (ms, 0 for never; now if it has left the queue) (the order has
---       not failed) | not_ready | limit_reached | sold_out
+-- KEYS  1 gate, 2 order, 3 stats, 4 holders, 5 orders (stream), 6 queued
+-- ARGV  1 JSON: user, sku, quantity, amount, currency, created_at (ms)
+-- Reply queued, now (ms) | same, since when it is queued (ms; now if it has left the queue) (the order has not failed) |
+--       not_ready | limit_reached | sold_out
 
 local now = read_time()
-local record = redis.call('HMGET', KEYS[2], 'status', 'requeued_at')
-local status = record[1]
-if status and status ~= 'failed' then return { 'same', status == 'queued' and (record[2] or 0) or now } end
-local options = cjson.decode(ARGV[1])
-local order = options.order
-local user, sku, quantity = order.user, order.sku, order.quantity
+local ulid = string.sub(KEYS[2], -26)
+local queued = redis.call('HGET', KEYS[6], ulid)
+-- The id of a message begins with the time of its XADD.
+if queued then return { 'same', string.match(queued, '^%d+') } end
+local status = redis.call('HGET', KEYS[2], 'status')
+if status and status ~= 'failed' then return { 'same', now } end
+local order = cjson.decode(ARGV[1])
+local sku, quantity, holder = order.sku, order.quantity, order.sku .. ':' .. order.user
 local gate = redis.call('HMGET', KEYS[1], 'per_user', 'epoch')
 local per_user = tonumber(gate[1])
-local left = tonumber(redis.call('GET', KEYS[3]))
+local left = tonumber(redis.call('HGET', KEYS[3], 'left:' .. sku))
 if not per_user or not gate[2] or not left then return { 'not_ready' } end
-if tonumber(redis.call('HGET', KEYS[4], user) or 0) + quantity > per_user then return { 'limit_reached' } end
+if tonumber(redis.call('HGET', KEYS[4], holder) or 0) + quantity > per_user then return { 'limit_reached' } end
 if left >= 0 and left < quantity then return { 'sold_out' } end
-if left >= 0 then redis.call('DECRBY', KEYS[3], quantity) end
-redis.call('HINCRBY', KEYS[4], user, quantity)
-redis.call('HINCRBY', KEYS[6], 'held:' .. sku, quantity)
-local sequence = redis.call('HINCRBY', KEYS[6], 'enqueued', 1)
--- A queued order has no state yet, and its record does not expire.
+local sequence = tonumber(redis.call('HGET', KEYS[3], 'enqueued') or 0) + 1
+queue_order(KEYS[6], KEYS[5], ulid, order.user, sku, quantity, to_text(order.amount), order.currency,
+  to_text(order.created_at), gate[2], to_text(sequence), '0', '0')
 redis.call('DEL', KEYS[2])
-order.status, order.epoch, order.sequence = 'queued', gate[2], sequence
-write_order(KEYS[2], order)
-redis.call('HSET', KEYS[2], 'requeued_at', to_text(now))
-redis.call('XADD', KEYS[5], '*', 'o', options.message .. '\t' .. gate[2])
+redis.call('HINCRBY', KEYS[4], holder, quantity)
+redis.call('HINCRBY', KEYS[3], 'held:' .. sku, quantity)
+redis.call('HSET', KEYS[3], 'enqueued', to_text(sequence), 'left:' .. sku, to_text(left < 0 and -1 or left - quantity))
 return { 'queued', now }

@@ -1,12 +1,12 @@
 -- Reads one order and its place in the queue (D5, D7).
 --
--- KEYS  1 order, 2 stats, 3 gate
+-- KEYS  1 order, 2 stats, 3 gate, 4 queued
 -- ARGV  none
 -- Reply found, the values of read_order, now (ms) | absent, now (no record, and a complete gate: Redis has lost no
 --       order, so one whose record has not expired does not exist) | unknown, now (neither record nor complete gate)
 
 local now = read_time()
-local order = read_order(KEYS[1], KEYS[2])
+local order = read_order(KEYS[4], KEYS[2], KEYS[1])
 if not order[1] then
   local gate = redis.call('HMGET', KEYS[3], 'epoch', 'restoring')
   return { gate[1] and not gate[2] and 'absent' or 'unknown', now }

@@ -3,16 +3,17 @@
 -- A transition that Redis has applied before, or that is older than its state, changes nothing. One that was read in
 -- another epoch, or that arrives during a rebuild, must be read again (G5).
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, then one order record for each transition
--- ARGV  1 JSON: prefix (of the keys), closed_ttl (of a closed order, seconds), group (of the stream), runs: for each
---       run of transitions to the same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, stream_ids (one
---       for each transition, "" for none)}
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queued, 5 holders, 6 index, 7 limit in all, then one order record for each
+--       transition
+-- ARGV  1 JSON: closed_ttl (of a closed order, seconds), group (of the stream), runs: for each run of transitions to the
+--       same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, stream_ids (one for each transition, "" for
+--       none)}
 -- Reply synced, then for each transition applied, already_applied, recent (applied since less than SYNCED_MS), stale
 --       (Redis has a later state), no_record (of this epoch) or fenced
 
 local call = redis.call
 local options = cjson.decode(ARGV[1])
-local prefix = options.prefix
+local queued, holders = KEYS[4], KEYS[5]
 -- Text, as all numbers that are written into each record: converting them for each order takes longer.
 local now = to_text(read_time())
 -- A state that Redis has had for so long survives a crash with `appendfsync everysec`, which may lose up to 2 s.
@@ -51,48 +52,60 @@ local function add_stat(field, sku, units)
 end
 
 local function add_to_holder(sku, user, units)
-  local holders = prefix .. 'holders:' .. sku
-  if call('HINCRBY', holders, user, units) <= 0 then call('HDEL', holders, user) end
+  local holder = sku .. ':' .. user
+  if call('HINCRBY', holders, holder, units) <= 0 then call('HDEL', holders, holder) end
 end
 
 -- Returns units to the stock, up to total - held - sold. The counters no longer include this order, so `expected_left`
 -- includes its units, here and in `withhold`.
 local function return_units(sku, units)
-  local stock, left, expected_left = read_stock(prefix, sku)
-  if stock then set_stock(stock, math.max(left, math.min(left + units, expected_left))) end
+  local left, expected_left = read_stock(sku)
+  if left then set_stock(sku, math.max(left, math.min(left + units, expected_left))) end
 end
 
 -- The ledger had no room for the order: Redis has lost orders that hold units. Its units stay out of the stock, so that
 -- they are not sold again before a sweep restores the lost orders (restore.lua), or finds none (fence.lua).
 local function withhold(sku, units)
-  local stock, left, expected_left = read_stock(prefix, sku)
-  if stock then set_stock(stock, math.max(0, math.min(left, expected_left - units))) end
+  local left, expected_left = read_stock(sku)
+  if left then set_stock(sku, math.max(0, math.min(left, expected_left - units))) end
 end
 
 -- Changes that a batch shares are made once at its end: `pending` by SKU, the messages to acknowledge, and the ULIDs of
 -- the orders that leave the queue, which no message shows any more.
 local reply, pending, stream_ids, indexed = { 'synced' }, {}, {}, {}
 
-local function sync(key, state)
-  local status = state.status
-  local order = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'synced_at')
+-- Returns an order, without a status if there is none.
+local function read(key)
+  local order = read_queued(queued, string.sub(key, -26))
+  if order then return order end
+  local record = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'synced_at')
+  return { status = record[1], live = record[2] == '1', sku = record[3], quantity = record[4], user = record[5],
+    epoch = record[6], pay_by = record[7], synced_at = record[8] }
+end
+
+local function sync(key, state, stream_id)
+  local status, order = state.status, read(key)
   -- Without a gate there is no epoch to compare.
   if restoring or (epoch and epoch ~= state.epoch) then return 'fenced' end
-  if not order[1] or (epoch and epoch ~= tonumber(order[6])) then return 'no_record' end
-  if order[1] == status then
+  if not order.status or (epoch and epoch ~= tonumber(order.epoch)) then return 'no_record' end
+  if order.status == status then
     -- Starting a payment moves the deadline, always to a later time.
-    if status == 'pending_payment' and tonumber(state.pay_by) > tonumber(order[7] or 0) then
+    if status == 'pending_payment' and tonumber(state.pay_by) > tonumber(order.pay_by or 0) then
       call('HSET', key, 'pay_by', state.pay_by, 'synced_at', now)
       return 'applied'
     end
-    return now - tonumber(order[8] or 0) < SYNCED_MS and 'recent' or 'already_applied'
+    return now - tonumber(order.synced_at or 0) < SYNCED_MS and 'recent' or 'already_applied'
   end
-  if not allowed_next[order[1]][status] then return 'stale' end
-  local sku, units, user = order[3], tonumber(order[4]), order[5]
-  local from, to = unit_state(order[1], order[2] == '1'), unit_state(status, state.live)
-  if order[1] == 'queued' then indexed[#indexed + 1] = string.sub(key, -26) end
+  if not allowed_next[order.status][status] then return 'stale' end
+  local sku, units, user = order.sku, tonumber(order.quantity), order.user
+  local from, to = unit_state(order.status, order.live), unit_state(status, state.live)
+  if order.status == 'queued' then
+    leave_queue(queued, key, order)
+    indexed[#indexed + 1] = string.sub(key, -26)
+    if order.message ~= stream_id then stream_ids[#stream_ids + 1] = order.message end
+  end
   pending[sku] = pending[sku] or 0
-  if order[1] == 'pending_payment' then pending[sku] = pending[sku] - units end
+  if order.status == 'pending_payment' then pending[sku] = pending[sku] - units end
   if status == 'pending_payment' then pending[sku] = pending[sku] + units end
   if from ~= to then
     if from ~= 'out' then add_stat(from, sku, -units) end
@@ -102,33 +115,33 @@ local function sync(key, state)
       if state.reason == 'no_room_in_ledger' then withhold(sku, units) else return_units(sku, units) end
       -- Who reserves and cancels in turn would use the limit in all up for everybody.
       if status == 'cancelled' and limit_all then
-        give_back(limit_all, prefix .. 'rate:all:', tonumber(call('HGET', key, 'created_at')), tonumber(now))
+        give_back(limit_all, KEYS[7], tonumber(call('HGET', key, 'created_at')), tonumber(now))
       end
     elseif from == 'out' then
       add_to_holder(sku, user, units)
-      local stock = prefix .. 'stock:' .. sku
       -- An unlimited stock stays -1, and one with too few units stays as it is, so that it does not become negative:
       -- the counters exceed the total then, and `return_units` returns fewer units later.
-      if tonumber(call('GET', stock) or 0) >= units then call('DECRBY', stock, units) end
+      local left = read_stock(sku)
+      if left and left >= units then set_stock(sku, left - units) end
     end
   end
   write_state(key, state, now, options.closed_ttl, keep_until)
   return 'applied'
 end
 
-local key_index = 3
+local key_index = 7
 for _, run in ipairs(options.runs) do
   run.pay_by, run.paid_at = to_text(run.pay_by), to_text(run.paid_at)
   for _, stream_id in ipairs(run.stream_ids) do
     key_index = key_index + 1
-    local word = sync(KEYS[key_index], run)
+    local word = sync(KEYS[key_index], run, stream_id)
     if word ~= 'fenced' and stream_id ~= '' then stream_ids[#stream_ids + 1] = stream_id end
     reply[#reply + 1] = word
   end
 end
 
 for sku, units in pairs(pending) do add_stat('pending', sku, units) end
-if indexed[1] then call('APPEND', prefix .. 'index', table.concat(indexed)) end
+if indexed[1] then call('APPEND', KEYS[6], table.concat(indexed)) end
 if stream_ids[1] then
   call('XACK', KEYS[2], options.group, unpack(stream_ids))
   -- XDEL counts a message once, even if two writers acknowledge it.
@@ -138,7 +151,6 @@ end
 
 -- Keys that the hot path creates get their TTL here, to keep the hot path short.
 if keep_until then
-  for sku in pairs(pending) do call('PEXPIREAT', prefix .. 'holders:' .. sku, keep_until) end
-  for _, key in ipairs({ KEYS[3], prefix .. 'index' }) do call('PEXPIREAT', key, keep_until) end
+  for i = 3, 6 do call('PEXPIREAT', KEYS[i], keep_until) end
 end
 return reply

@@ -1,19 +1,12 @@
--- Reads those orders of a user's tickets that the ledger does not have: queued and failed ones (D6).
+-- Reads those of a user's orders of an activity that the ledger does not have: queued and failed ones (D6).
 --
--- KEYS  for each activity: tickets of the user, stats
+-- KEYS  1 queued, 2 stats, then an order each
 -- ARGV  none
--- Reply found, then for each order: position of its activity (from 0), ULID, then the values of read_order
+-- Reply found, then for each order that is queued or failed: its ULID, then the values of read_order
 
 local reply = { 'found' }
-for key = 1, #KEYS, 2 do
-  local prefix = string.sub(KEYS[key + 1], 1, -6)
-  for _, ulid in ipairs(redis.call('ZRANGE', KEYS[key], 0, -1)) do
-    local name = prefix .. 'order:' .. ulid
-    -- Most tickets have no such order, and a whole record takes three times as long.
-    local status = redis.call('HGET', name, 'status')
-    if status == 'queued' or status == 'failed' then
-      append(reply, (key - 1) / 2, ulid, unpack(read_order(name, KEYS[key + 1])))
-    end
-  end
+for i = 3, #KEYS do
+  local order = read_order(KEYS[1], KEYS[2], KEYS[i])
+  if order[1] == 'queued' or order[1] == 'failed' then append(reply, string.sub(KEYS[i], -26), unpack(order, 1, 14)) end
 end
 return reply

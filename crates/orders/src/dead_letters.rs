@@ -151,19 +151,10 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
     let Some(order) = stream::decode_order(order_no.activity(), &letter.message) else {
         return Ok(RequeueOutcome::NotFound);
     };
-    // The order is accepted anew: drop the old epoch, which comes last. The script appends that of the gate.
-    let Some((message, _)) = letter.message.rsplit_once('\t') else { return Ok(RequeueOutcome::NotFound) };
     let keys = Keys::of(order_no.activity());
-    let script_keys = vec![
-        keys.named("gate"),
-        keys.order(order_no.ulid()),
-        keys.stock(&order.sku),
-        keys.holders(&order.sku),
-        keys.named("orders"),
-        keys.named("stats"),
-    ];
-    let options = json!({ "message": message, "order": OrderFields::from(&order) });
-    let mut reply = REQUEUE.run_with(redis, script_keys, &options).await?;
+    let mut script_keys = vec![keys.named("gate"), keys.order(order_no.ulid())];
+    script_keys.extend(keys.all(["stats", "holders", "orders", "queued"]));
+    let mut reply = REQUEUE.run_with(redis, script_keys, &OrderFields::from(&order)).await?;
     let word = reply.text()?;
     let requeued_at = match word.as_str() {
         "queued" => reply.int()?,

@@ -8,6 +8,7 @@ pub mod message_batch;
 pub mod order_list;
 pub mod order_record;
 pub mod order_writer;
+pub mod resend;
 pub mod scripts;
 pub mod status;
 pub mod stream;

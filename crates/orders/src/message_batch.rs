@@ -16,7 +16,7 @@ use crate::{
     dead_letters,
     ledger::{order_changes, order_rows},
     order_record::{NewOrder, OrderState, Transition},
-    stream::{self, Message},
+    stream::{self, Content, Message},
     sync::{SyncOutcome, apply_transitions},
 };
 
@@ -40,6 +40,8 @@ pub struct WriteReport {
     pub failed: usize,
     /// Orders about which the ledger gave no answer: their messages stay in the stream.
     pub unanswered: usize,
+    /// Messages of a later version of the app, which stay for its writers.
+    pub newer: usize,
 }
 
 impl AddAssign for WriteReport {
@@ -48,6 +50,7 @@ impl AddAssign for WriteReport {
         self.written += other.written;
         self.failed += other.failed;
         self.unanswered += other.unanswered;
+        self.newer += other.newer;
     }
 }
 
@@ -59,10 +62,11 @@ pub(super) async fn write<R: Redis, S: Sql>(
     messages: &[Message],
     now: Millis,
 ) -> Result<WriteReport, StoreError> {
-    let mut report = WriteReport { messages: messages.len(), ..WriteReport::default() };
+    let newer = messages.iter().filter(|message| message.content == Content::Newer).count();
+    let mut report = WriteReport { messages: messages.len(), newer, ..WriteReport::default() };
     dead_letter_unreadable(redis, sql, activity, messages, now).await?;
     let (readable, orders): (Vec<_>, Vec<_>) =
-        messages.iter().filter_map(|message| Some((message, message.order.as_ref().ok()?))).unzip();
+        messages.iter().filter_map(|message| Some((message, message.content.order()?))).unzip();
     if orders.is_empty() {
         return Ok(report);
     }
@@ -194,7 +198,7 @@ async fn dead_letter_unreadable<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(), StoreError> {
     for message in messages {
-        let Err(text) = &message.order else { continue };
+        let Content::Unreadable(text) = &message.content else { continue };
         let letter = (format!("{activity}.{}", message.stream_id), text.clone(), "unreadable");
         dead_letters::record(sql, &[letter], now).await?;
         let stream = Keys::of(activity).named("orders");

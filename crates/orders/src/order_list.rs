@@ -5,6 +5,7 @@ use domain::{
     order::Order,
     time::Millis,
 };
+use futures::future::join_all;
 use stores::ports::{Redis, Sql, StoreError};
 
 use super::status;
@@ -29,7 +30,8 @@ pub async fn list<R: Redis, S: Sql>(
     page: Page<'_>,
 ) -> Result<Vec<Order>, StoreError> {
     // Redis first: an order that is written between the two reads is in both, never in none.
-    let unwritten = status::load_unwritten(redis, activities, user).await.unwrap_or_default();
+    let loading: Vec<_> = activities.iter().map(|activity| status::load_unwritten(redis, activity, user)).collect();
+    let unwritten: Vec<_> = join_all(loading).await.into_iter().flat_map(Result::unwrap_or_default).collect();
     let before = match page.before {
         None => None,
         Some(order_no) => match position(sql, &unwritten, user, order_no).await? {

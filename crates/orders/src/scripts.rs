@@ -12,11 +12,17 @@ pub static REACQUIRE: Script = Script::new("reacquire", &[lua::ORDER, include_st
 pub static DECLINE: Script = Script::new("decline", &[include_str!("../lua/decline.lua")]);
 
 /// Reads one order.
-pub static STATUS: Script = Script::new("status", &[lua::READ_ORDER, include_str!("../lua/status.lua")]);
+pub static STATUS: Script = Script::new("status", &[lua::ORDER, lua::READ_ORDER, include_str!("../lua/status.lua")]);
 
 /// Reads a user's orders that the ledger does not have.
 pub static UNWRITTEN_ORDERS: Script =
-    Script::new("unwritten_orders", &[lua::READ_ORDER, include_str!("../lua/unwritten_orders.lua")]);
+    Script::new("unwritten_orders", &[lua::ORDER, lua::READ_ORDER, include_str!("../lua/unwritten_orders.lua")]);
+
+/// Delivers messages of the stream to a writer.
+pub static READ_MESSAGES: Script = Script::new("read_messages", &[include_str!("../lua/read_messages.lua")]);
+
+/// Sends queued orders again whose messages are gone.
+pub static RESEND: Script = Script::new("resend", &[lua::ORDER, include_str!("../lua/resend.lua")]);
 
 /// Registers that a writer starts on an activity.
 pub static START_WRITING: Script = Script::new("start_writing", &[include_str!("../lua/start_writing.lua")]);
@@ -31,5 +37,16 @@ pub static REQUEUE: Script = Script::new("requeue", &[lua::ORDER, include_str!("
 pub static FENCE: Script = Script::new("fence", &[lua::STOCK, lua::ORDER, include_str!("../lua/fence.lua")]);
 
 /// All of them.
-pub static ALL: [&Script; 9] =
-    [&SYNC, &REACQUIRE, &DECLINE, &STATUS, &UNWRITTEN_ORDERS, &START_WRITING, &WRITER_IDLE, &REQUEUE, &FENCE];
+pub static ALL: [&Script; 11] = [
+    &SYNC,
+    &REACQUIRE,
+    &DECLINE,
+    &STATUS,
+    &UNWRITTEN_ORDERS,
+    &READ_MESSAGES,
+    &RESEND,
+    &START_WRITING,
+    &WRITER_IDLE,
+    &REQUEUE,
+    &FENCE,
+];

@@ -7,7 +7,7 @@ use domain::{
 };
 use stores::{
     keys::Keys,
-    ports::{Redis, StoreError},
+    ports::{Redis, RedisArg, StoreError},
     reply::{Reply, non_empty, non_zero_time, unexpected},
 };
 use ulid::Ulid;
@@ -40,7 +40,8 @@ impl OrderLookup {
 /// Looks for an order in Redis.
 pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<OrderLookup, StoreError> {
     let keys = Keys::of(order_no.activity());
-    let script_keys = vec![keys.order(order_no.ulid()), keys.named("stats"), keys.named("gate")];
+    let mut script_keys = vec![keys.order(order_no.ulid())];
+    script_keys.extend(keys.all(["stats", "gate", "queued"]));
     let mut reply = STATUS.run(redis, script_keys, Vec::new()).await?;
     let (order, is_complete) = match reply.text()?.as_str() {
         "found" => (Some(parse_order(&mut reply, order_no.clone())?), true),
@@ -51,33 +52,35 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<Order
     Ok(OrderLookup { now: Millis(reply.int()?), order, is_complete })
 }
 
-/// Returns the orders of a user in `activities` that the ledger does not have, queued and failed ones, as far as their
-/// tickets are noted: [`MAX_OPEN_TICKETS`](super::admission::MAX_OPEN_TICKETS) of an activity at most.
-///
-/// This is the one script whose keys belong to several activities.
+/// Returns the orders of a user in `activity` that the ledger does not have, queued and failed ones, as far as their
+/// tickets are noted: `sale::admission::MAX_OPEN_TICKETS` at most.
 pub async fn load_unwritten<R: Redis>(
     redis: &R,
-    activities: &[ActivityId],
+    activity: &ActivityId,
     user: &UserId,
 ) -> Result<Vec<Order>, StoreError> {
+    let keys = Keys::of(activity);
+    let range = [keys.tickets(user), "0".to_owned(), "-1".to_owned()].map(RedisArg::from).into();
+    let mut tickets = Reply::new(redis.command("ZRANGE", range).await?);
+    let mut script_keys = keys.all(["queued", "stats"]);
+    while tickets.remaining() > 0 {
+        script_keys.push(keys.order(parse_ulid(&mut tickets)?));
+    }
     let mut orders = Vec::new();
-    if activities.is_empty() {
+    if script_keys.len() == 2 {
         return Ok(orders);
     }
-    let keys_of = |activity| {
-        let keys = Keys::of(activity);
-        [keys.tickets(user), keys.named("stats")]
-    };
-    let script_keys = activities.iter().flat_map(keys_of).collect();
     let mut reply = UNWRITTEN_ORDERS.run(redis, script_keys, Vec::new()).await?.after("found")?;
     while reply.remaining() > 0 {
-        let activity = usize::try_from(reply.int()?).ok().and_then(|position| activities.get(position));
-        let activity = activity.ok_or_else(|| StoreError::Malformed("an order of no activity".to_owned()))?;
-        let ulid = reply.text()?;
-        let ulid = Ulid::from_string(&ulid).map_err(|_| unexpected(&ulid))?;
-        orders.push(parse_order(&mut reply, OrderNo::new(activity.clone(), ulid))?);
+        let order_no = OrderNo::new(activity.clone(), parse_ulid(&mut reply)?);
+        orders.push(parse_order(&mut reply, order_no)?);
     }
     Ok(orders)
+}
+
+fn parse_ulid(reply: &mut Reply) -> Result<Ulid, StoreError> {
+    let ulid = reply.text()?;
+    Ulid::from_string(&ulid).map_err(|_| unexpected(&ulid))
 }
 
 /// Parses the values of `crates/stores/lua/read_order.lua`.

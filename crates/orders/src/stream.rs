@@ -13,13 +13,13 @@ use domain::{
 use serde_json::json;
 use stores::{
     keys::{Keys, WRITER_GROUP, WRITERS},
-    ports::{Redis, RedisArg, RedisValue, StoreError},
+    ports::{Redis, RedisArg, StoreError},
     reply::{Reply, unexpected},
 };
 
 use crate::{
     order_record::NewOrder,
-    scripts::{FENCE, START_WRITING, WRITER_IDLE},
+    scripts::{FENCE, READ_MESSAGES, START_WRITING, WRITER_IDLE},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
 
@@ -30,13 +30,44 @@ pub const OLD_EPOCH: &str = "old_epoch";
 /// consumer names pile up.
 const CONSUMER: &str = "writer";
 
+/// The version of the messages that this app writes, and the highest that it reads.
+const VERSION: i64 = 1;
+
 /// A message of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Its id in the stream.
     pub stream_id: String,
-    /// The order, or the text that cannot be parsed.
-    pub order: Result<NewOrder, String>,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What a message says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// An order to write.
+    Order(NewOrder),
+    /// Something that a later version of the app has written, which only that can read.
+    Newer,
+    /// No order: the text.
+    Unreadable(String),
+}
+
+impl Content {
+    /// Reads the text of a message.
+    pub fn parse(activity: &ActivityId, text: String) -> Self {
+        let version = text.split('\t').next().and_then(|version| version.parse().ok());
+        match decode_order(activity, &text) {
+            Some(order) => Self::Order(order),
+            None if version.is_some_and(|version: i64| version > VERSION) => Self::Newer,
+            None => Self::Unreadable(text),
+        }
+    }
+
+    /// The order, if it is one.
+    pub fn order(&self) -> Option<&NewOrder> {
+        if let Self::Order(order) = self { Some(order) } else { None }
+    }
 }
 
 /// Reads up to `count` new messages.
@@ -44,29 +75,7 @@ pub struct Message {
 /// # Errors
 /// `RedisUnavailable`: messages that Redis delivered are reclaimed later.
 pub async fn read_new<R: Redis>(redis: &R, activity: &ActivityId, count: usize) -> Result<Vec<Message>, StoreError> {
-    let stream = Keys::of(activity).named("orders");
-    let count = count.to_string();
-    let args = ["GROUP", WRITER_GROUP, CONSUMER, "COUNT", &count, "STREAMS", &stream, ">"];
-    let read = || redis.command("XREADGROUP", args.map(RedisArg::from).into());
-    let items = match read().await {
-        // The stream was lost and started anew: create its group again, from the first message on. If there is no
-        // stream, do not create one: nothing would delete it again.
-        Err(StoreError::NoConsumerGroup(_)) => {
-            if redis.command("EXISTS", vec![stream.as_str().into()]).await? != [RedisValue::Int(1)] {
-                return Ok(Vec::new());
-            }
-            let args = ["CREATE", stream.as_str(), WRITER_GROUP, "0"];
-            match redis.command("XGROUP", args.map(RedisArg::from).into()).await {
-                // Another writer has just created it.
-                Err(StoreError::ConsumerGroupExists(_)) => {}
-                other => other.map(|_| ())?,
-            }
-            read().await?
-        }
-        other => other?,
-    };
-    // The flat reply begins with the stream's name.
-    Ok(parse_messages(activity, items.get(1..).unwrap_or_default()))
+    read(redis, activity, count, String::new()).await
 }
 
 /// Reclaims up to `count` messages that were delivered at least `idle_ms` ago and never acknowledged.
@@ -76,45 +85,40 @@ pub async fn reclaim<R: Redis>(
     count: usize,
     idle_ms: i64,
 ) -> Result<Vec<Message>, StoreError> {
-    let stream = Keys::of(activity).named("orders");
-    let (idle, count) = (idle_ms.to_string(), count.to_string());
-    let args = [&stream, WRITER_GROUP, CONSUMER, &idle, "0", "COUNT", &count];
-    match redis.command("XAUTOCLAIM", args.map(RedisArg::from).into()).await {
-        Err(StoreError::NoConsumerGroup(_)) => Ok(Vec::new()),
-        // The flat reply begins with the cursor and ends with the ids of deleted messages, which no field follows.
-        other => Ok(parse_messages(activity, other?.get(1..).unwrap_or_default())),
-    }
+    read(redis, activity, count, idle_ms.to_string()).await
 }
 
-/// Parses `id, "o", text` triples; skips anything else.
-fn parse_messages(activity: &ActivityId, items: &[RedisValue]) -> Vec<Message> {
-    let mut messages = Vec::with_capacity(items.len() / 3);
-    let mut index = 0;
-    while let [RedisValue::Bytes(stream_id), RedisValue::Bytes(field), RedisValue::Bytes(text), ..] = &items[index..] {
-        if field != b"o" {
-            index += 1;
-            continue;
-        }
-        let text = String::from_utf8_lossy(text).into_owned();
-        messages.push(Message {
-            stream_id: String::from_utf8_lossy(stream_id).into_owned(),
-            order: decode_order(activity, &text).ok_or(text),
-        });
-        index += 3;
+async fn read<R: Redis>(
+    redis: &R,
+    activity: &ActivityId,
+    count: usize,
+    idle_ms: String,
+) -> Result<Vec<Message>, StoreError> {
+    let args = vec![WRITER_GROUP.into(), CONSUMER.into(), count.to_string().into(), idle_ms.into()];
+    let mut reply = READ_MESSAGES.run(redis, Keys::of(activity).all(["orders"]), args).await?.after("found")?;
+    let mut messages = Vec::with_capacity(reply.remaining() / 2);
+    while reply.remaining() > 0 {
+        let stream_id = reply.text()?;
+        let text = String::from_utf8_lossy(&reply.bytes()?).into_owned();
+        messages.push(Message { stream_id, content: Content::parse(activity, text) });
     }
-    messages
+    Ok(messages)
 }
 
-/// An order as a message of the stream.
+/// An order as a message, for a dead letter: without its place in the queue.
 pub fn encode_order(order: &NewOrder) -> String {
     let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
-    format!("{}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{}\t{epoch}", order_no.ulid(), created_at.0)
+    let (ulid, created_at) = (order_no.ulid(), created_at.0);
+    format!("{VERSION}\t{ulid}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{created_at}\t{epoch}\t0\t0\t0")
 }
 
-/// Parses what [`encode_order`] and `lua/reserve.lua` write.
+/// Parses what [`encode_order`] and `queue_order` of `crates/stores/lua/order.lua` write.
 pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
-    let [ulid, user, sku, quantity, amount, currency, created_at, epoch]: [&str; 8] =
+    let [version, ulid, user, sku, quantity, amount, currency, created_at, epoch, _, _, _]: [&str; 12] =
         text.split('\t').collect::<Vec<_>>().try_into().ok()?;
+    if version != VERSION.to_string() {
+        return None;
+    }
     Some(NewOrder {
         order_no: OrderNo::parse(&format!("{activity}.{ulid}")).ok()?,
         user: UserId::parse(user).ok()?,
@@ -153,6 +157,15 @@ pub async fn delivered_more_than<R: Redis>(
     Ok(exhausted)
 }
 
+/// What waits for a writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// Messages in the stream.
+    pub messages: i64,
+    /// Queued orders. One whose message is gone is sent again (`resend`).
+    pub orders: i64,
+}
+
 /// How a gate compares with the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceOutcome {
@@ -177,22 +190,21 @@ pub enum FenceOutcome {
 /// which operators can see as dead letters by now; returns units to the stock that were left out and that no order
 /// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
 ///
-/// Returns how the gate compared, and the number of messages in the stream.
+/// Returns how the gate compared, and what waits for a writer.
 pub async fn fence<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     epoch: i64,
     live_units: &[(SkuId, i64)],
     outdated: &[(&Message, &NewOrder)],
-) -> Result<(FenceOutcome, i64), StoreError> {
+) -> Result<(FenceOutcome, Waiting), StoreError> {
     let keys = Keys::of(activity);
-    let mut script_keys: Vec<_> = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
+    let mut script_keys = keys.all(["gate", "orders", "stats", "queued"]);
     script_keys.extend(outdated.iter().map(|(_, order)| keys.order(order.order_no.ulid())));
     let live_units = live_units.iter().map(|(sku, units)| json!({ "sku": sku, "units": units }));
     let messages =
         outdated.iter().map(|(message, order)| json!({ "epoch": order.epoch, "stream_id": message.stream_id }));
     let options = json!({
-        "prefix": keys.prefix(),
         "epoch": epoch,
         "group": WRITER_GROUP,
         "closed_ttl": CLOSED_ORDER_TTL_SECONDS,
@@ -201,7 +213,7 @@ pub async fn fence<R: Redis>(
         "messages": messages.collect::<Vec<_>>(),
     });
     let mut reply = FENCE.run_with(redis, script_keys, &options).await?;
-    let (word, queued) = (reply.text()?, reply.int()?);
+    let (word, waiting) = (reply.text()?, Waiting { messages: reply.int()?, orders: reply.int()? });
     let outcome = match word.as_str() {
         "no_gate" => FenceOutcome::NoGate,
         "deleted" => FenceOutcome::Deleted,
@@ -209,7 +221,7 @@ pub async fn fence<R: Redis>(
         "current" => FenceOutcome::Current { version: reply.int()?, lowered: reply.int()?, unchanged_ms: reply.int()? },
         word => return Err(unexpected(word)),
     };
-    Ok((outcome, queued))
+    Ok((outcome, waiting))
 }
 
 /// Registers that a writer starts on an activity. Returns the time of Redis's clock, and the number of activities that
@@ -224,7 +236,7 @@ pub async fn start_writing<R: Redis>(redis: &R, activity: &ActivityId) -> Result
 /// the meantime. `rate` is the measured number of orders written per second.
 pub async fn try_mark_idle<R: Redis>(redis: &R, activity: &ActivityId, rate: Option<i64>) -> Result<bool, StoreError> {
     let keys = Keys::of(activity);
-    let script_keys = vec![keys.named("orders"), keys.named("stats")];
+    let script_keys = keys.all(["orders", "stats"]);
     let rate = rate.map(|rate| rate.to_string()).unwrap_or_default();
     WRITER_IDLE.run(redis, script_keys, vec![WRITER_GROUP.into(), rate.into_bytes()]).await?.is("rested", "more")
 }
@@ -238,7 +250,7 @@ mod tests {
     proptest! {
         /// A message is read or becomes a dead letter, whatever is in the stream, and one that is read means what it says.
         #[test]
-        fn any_text_is_an_order_or_none(text in "[^\t]{0,8}(\t[^\t]{0,12}){0,9}", order in "[0-9A-Z]{26}\tada\ta\t[0-9-]{1,3}\t-?[0-9]{1,20}\tEUR\t[0-9]{1,20}\t[0-9]{1,3}") {
+        fn any_text_is_an_order_or_none(text in "[^\t]{0,8}(\t[^\t]{0,12}){0,13}", order in "1\t[0-9A-Z]{26}\tada\ta\t[0-9-]{1,3}\t-?[0-9]{1,20}\tEUR\t[0-9]{1,20}\t[0-9]{1,3}\t[0-9]{1,5}\t0\t0") {
             let activity = ActivityId::parse("demo").expect("id");
             for text in [text, order] {
                 if let Some(order) = decode_order(&activity, &text) {
@@ -248,11 +260,5 @@ mod tests {
             }
         }
 
-        #[test]
-        fn any_reply_is_read(items in proptest::collection::vec("o|[0-9]{1,3}-0|\\PC{0,9}", 0..12)) {
-            let activity = ActivityId::parse("demo").expect("id");
-            let items: Vec<_> = items.into_iter().map(|item| RedisValue::Bytes(item.into_bytes())).collect();
-            prop_assert!(parse_messages(&activity, &items).len() <= items.len() / 3);
-        }
     }
 }

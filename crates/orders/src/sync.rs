@@ -47,7 +47,6 @@ pub enum SyncOutcome {
 /// Options of `lua/sync.lua`.
 #[derive(Serialize)]
 struct Options<'a> {
-    prefix: &'a str,
     closed_ttl: i64,
     group: &'a str,
     runs: Vec<Run<'a>>,
@@ -82,19 +81,14 @@ pub async fn apply_transitions<R: Redis>(
     let keys = Keys::of(activity);
     let mut outcomes = Vec::with_capacity(transitions.len());
     for batch in transitions.chunks(BATCH_SIZE) {
-        let mut script_keys: Vec<_> = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
+        let mut script_keys = keys.all(["gate", "orders", "stats", "queued", "holders", "index", "rate:all"]);
         script_keys.extend(batch.iter().map(|transition| keys.order(transition.order_no.ulid())));
         let runs = batch.chunk_by(|one, next| one.state == next.state).map(|group| Run {
             epoch: group[0].state.epoch,
             state: &group[0].state,
             stream_ids: group.iter().map(|transition| transition.stream_id.as_str()).collect(),
         });
-        let options = Options {
-            prefix: keys.prefix(),
-            closed_ttl: CLOSED_ORDER_TTL_SECONDS,
-            group: WRITER_GROUP,
-            runs: runs.collect(),
-        };
+        let options = Options { closed_ttl: CLOSED_ORDER_TTL_SECONDS, group: WRITER_GROUP, runs: runs.collect() };
         let mut reply = SYNC.run_with(redis, script_keys, &options).await?.after("synced")?;
         for _ in batch {
             outcomes.push(reply.parse()?);

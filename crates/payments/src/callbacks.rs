@@ -295,14 +295,8 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     // Redis must have seen the release before it can reacquire the units.
     sync_order(redis, row).await?;
     let keys = Keys::of(order.activity());
-    let script_keys = vec![
-        keys.named("gate"),
-        keys.order(order.order_no.ulid()),
-        keys.stock(&order.sku),
-        keys.holders(&order.sku),
-        keys.named("stats"),
-        keys.named("index"),
-    ];
+    let mut script_keys = vec![keys.named("gate"), keys.order(order.order_no.ulid())];
+    script_keys.extend(keys.all(["stats", "holders", "index", "queued"]));
     let options = ReacquireOptions { paid_at: now.0, ledger_status: order.status, order: order.into() };
     let word = REACQUIRE.run_with(redis, script_keys, &options).await?.text()?;
     if word == "later" {

@@ -1,7 +1,7 @@
 -- Reads the gate and the stock (A4, C8). Each instance calls it about once a second, not once per reader.
 --
--- KEYS  1 gate, 2 visitors (HyperLogLog)
--- ARGV  1 key prefix of the activity
+-- KEYS  1 gate, 2 visitors (HyperLogLog), 3 stats
+-- ARGV  none
 -- Reply found, now (ms), state, starts_at, ends_at, start key, "1" while load is shed, version, visitors, then for each
 --       SKU: SKU, left, total | no_gate
 
@@ -10,6 +10,6 @@ local gate = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'star
 if not gate[1] then return { 'no_gate' } end
 local reply = { 'found', now, gate[1], gate[2], gate[3], gate[4], gate[5], gate[6], redis.call('PFCOUNT', KEYS[2]) }
 for sku in string.gmatch(gate[7] or '', '%S+') do
-  append(reply, sku, redis.call('GET', ARGV[1] .. 'stock:' .. sku), redis.call('HGET', KEYS[1], 'total:' .. sku))
+  append(reply, sku, redis.call('HGET', KEYS[3], 'left:' .. sku), redis.call('HGET', KEYS[1], 'total:' .. sku))
 end
 return reply

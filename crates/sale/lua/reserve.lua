@@ -1,10 +1,10 @@
 -- Decides one reservation and, if it is accepted, writes all of it in one step (C1, C2, D2; I1, I3, I7).
 --
--- Every sale waits for this script, so it is kept short: the names of the other keys are made here from the gate's (all
--- keys of an activity have one hash tag), numbers are passed to Redis as text, which it converts faster, and what is
--- switched off makes no call.
+-- Every sale waits for this script, so it is kept short: numbers are passed to Redis as text, which it converts faster,
+-- and what is switched off makes no call.
 --
--- KEYS  1 gate
+-- KEYS  1 gate, 2 stats, 3 queued, 4 orders (stream), 5 order, 6 holders, 7 limit in all, 8 ban, 9 limit and 10 abuse of the
+--       user, 11 ban, 12 limit, 13 abuse and 14 mark of the address, then those of the instance's counts
 -- ARGV  1 ULID, 2 user, 3 address, 4 SKU, 5 quantity, 6 start key, 7 "1" if the caller wants the gate, 8 until
 --       when this call may decide (ms), then the instance's counts (`record_counts`)
 -- Reply queued or repeated, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), ahead, wait (ms), amount,
@@ -13,8 +13,7 @@
 
 local call = redis.call
 local ulid, user, address, sku, quantity = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local prefix = string.sub(KEYS[1], 1, -5)
-local stats = prefix .. 'stats'
+local stats, queued = KEYS[2], KEYS[3]
 local now, exact_now = read_time()
 local now_text = to_text(now)
 
@@ -35,7 +34,7 @@ local function refuse(word, wait_ms)
 end
 
 -- What needs no Redis costs no call of its own: an instance reports it with its next valid ticket.
-record_counts(9, prefix, state)
+record_counts(9, 15, stats, state)
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
@@ -46,44 +45,47 @@ if state == 'paused' then return refuse('paused') end
 if now < tonumber(starts_at) then return refuse('not_open', starts_at - now) end
 if shed == '1' then return refuse('overloaded', 5000) end
 if ARGV[6] ~= start_key then return refuse('start_key_invalid') end
-if call('EXISTS', prefix .. 'ban:user:' .. user, prefix .. 'ban:ip:' .. address) > 0 then return refuse('banned') end
+if call('EXISTS', KEYS[8], KEYS[11]) > 0 then return refuse('banned') end
 
 if gate[7] or gate[8] then
-  local policies = { { 'user', gate[7], prefix .. 'rate:user:' .. user }, { 'ip', gate[8], prefix .. 'rate:ip:' .. address } }
-  local report, limit_name, retry_ms = limit(policies, exact_now)
+  local report, limit_name, retry_ms = limit({ { 'user', gate[7], KEYS[9] }, { 'ip', gate[8], KEYS[12] } }, exact_now)
   limits = report
   if limit_name then
     if limit_name == 'user' then
-      record_abuse(prefix .. 'abuse:user:' .. user, prefix .. 'ban:user:' .. user, 1, now)
+      record_abuse(KEYS[10], KEYS[8], 1, now)
     else
-      record_address_abuse(prefix, address, 1)
+      record_address_abuse(KEYS[13], KEYS[14], address, 1)
     end
     return refuse('rate_limited', retry_ms)
   end
 end
 
--- The ticket is the idempotency key: the record of its order is its outcome.
-local order = prefix .. 'order:' .. ulid
-local ordered_sku = call('HGET', order, 'sku')
-if ordered_sku then
-  local existing = call('HMGET', order, 'quantity', 'ahead', 'wait_ms', 'amount', 'currency', 'created_at')
-  if ordered_sku ~= sku or existing[1] ~= quantity then return refuse('ticket_conflict') end
-  return answer('repeated', existing[2], existing[3], existing[4], existing[5], existing[6])
+-- The ticket is the idempotency key: its order is its outcome.
+local first = read_queued(queued, ulid)
+if first == false then return refuse('overloaded', 1000) end
+if not first then
+  local record = call('HMGET', KEYS[5], 'sku', 'quantity', 'amount', 'currency', 'created_at', 'place')
+  local ahead, wait_ms = string.match(record[6] or '0 0', '(%d+) (%d+)')
+  first = { sku = record[1], quantity = record[2], amount = record[3], currency = record[4], created_at = record[5],
+    ahead = ahead, wait_ms = wait_ms }
+end
+if first.sku then
+  if first.sku ~= sku or first.quantity ~= quantity then return refuse('ticket_conflict') end
+  return answer('repeated', first.ahead, first.wait_ms, first.amount, first.currency, first.created_at)
 end
 
 local price, currency = gate[11], gate[12]
 if not price then return refuse('not_found') end
 local units = tonumber(quantity)
-local holders = prefix .. 'holders:' .. sku
-if (call('HGET', holders, user) or 0) + units > tonumber(gate[6]) then return refuse('limit_reached') end
+local holder = sku .. ':' .. user
+if (call('HGET', KEYS[6], holder) or 0) + units > tonumber(gate[6]) then return refuse('limit_reached') end
 
-local stock = prefix .. 'stock:' .. sku
-local left = tonumber(call('GET', stock))
+local left_field, held_field = 'left:' .. sku, 'held:' .. sku
+local counters = call('HMGET', stats, 'enqueued', 'written', 'rate', 'awake_until', held_field, left_field)
+local left = tonumber(counters[6])
 if not left then return refuse('not_ready') end
 if left >= 0 and left < units then return refuse('sold_out') end
 
-local held_field = 'held:' .. sku
-local counters = call('HMGET', stats, 'enqueued', 'written', 'rate', 'awake_until', held_field)
 local enqueued = tonumber(counters[1] or 0)
 local ahead = math.max(0, enqueued - (counters[2] or 0))
 local wait_ms = ahead == 0 and 0 or math.ceil(ahead * 1000 / math.max(1, tonumber(counters[3] or 5000)))
@@ -92,28 +94,25 @@ if max_wait_ms > 0 and wait_ms > max_wait_ms then return refuse('overloaded', wa
 
 -- The limit in all counts orders. If it counted refused requests, one client could use it up for everybody.
 if gate[9] then
-  local report, exceeded, retry_ms = limit({ { 'all', gate[9], prefix .. 'rate:all:' } }, exact_now)
+  local report, exceeded, retry_ms = limit({ { 'all', gate[9], KEYS[7] } }, exact_now)
   limits = limits == '' and report or limits .. '|' .. report
   if exceeded then return refuse('rate_limited', retry_ms) end
 end
 
--- Accepted. A script is atomic: everything below happens together or not at all.
+-- Accepted. A script is atomic, and nothing below can fail: the message, which is written first, could.
 local amount = to_text(price * units)
-if left >= 0 then call('DECRBY', stock, quantity) end
-call('HINCRBY', holders, user, quantity)
-local sequence, ahead_text, wait_text = to_text(enqueued + 1), to_text(ahead), to_text(wait_ms)
+local sequence = to_text(enqueued + 1)
+queue_order(queued, KEYS[4], ulid, user, sku, quantity, amount, currency, now_text, epoch, sequence, to_text(ahead), to_text(wait_ms))
+call('HINCRBY', KEYS[6], holder, quantity)
+local left_after = left < 0 and '-1' or to_text(left - units)
 local held = to_text((counters[5] or 0) + units)
-write_order(order, { status = 'queued', user = user, sku = sku, quantity = quantity, amount = amount,
-  currency = currency, created_at = now_text, epoch = epoch, sequence = sequence, ahead = ahead_text, wait_ms = wait_text })
-call('XADD', prefix .. 'orders', '*', 'o',
-  table.concat({ ulid, user, sku, quantity, amount, currency, now_text, epoch }, '\t'))
 -- The writer that a doorbell woke is awake for 2 s, unless it says earlier that it is idle (writer_idle.lua). A time
 -- that is further ahead is left from a clock that was fast.
 local awake_ms = (counters[4] or 0) - now
 if awake_ms > 0 and awake_ms <= 2000 then
-  call('HSET', stats, 'enqueued', sequence, held_field, held)
+  call('HSET', stats, 'enqueued', sequence, held_field, held, left_field, left_after)
 else
-  call('HSET', stats, 'enqueued', sequence, held_field, held, 'awake_until', to_text(now + 2000))
-  call('PUBLISH', 'stampede:doorbell', string.sub(prefix, 2, -3))
+  call('HSET', stats, 'enqueued', sequence, held_field, held, left_field, left_after, 'awake_until', to_text(now + 2000))
+  call('PUBLISH', 'stampede:doorbell', string.sub(KEYS[1], 2, -7))
 end
 return answer('queued', ahead, wait_ms, amount, currency, now)

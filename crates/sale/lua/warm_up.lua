@@ -4,16 +4,15 @@
 -- can run in between. A gate that is missing or of an older epoch is only created by a rebuild (G5), which counts what
 -- the ledger holds.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index
--- ARGV  1 JSON: prefix (of the keys), version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch
---       (the ledger's), mode, gate {field: value}, skus: for each {sku, total, price, currency}
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index, 5 holders, 6 queued
+-- ARGV  1 JSON: version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch (the ledger's), mode, gate {field: value}, skus: for each {sku, total, price, currency}
 -- Mode  "replace" updates a gate of this version or an older one; "if_older" only an older one, so that only the first
 --       warm-up to this version applies; "rebuild" as "replace", also while the gate is marked `restoring`
 -- Reply done | stale (a newer version or epoch is there; for "if_older", also this version) | no_gate (no complete gate
 --       of this epoch: rebuild)
 
 local options = cjson.decode(ARGV[1])
-local prefix, version, mode = options.prefix, options.version, options.mode
+local version, mode = options.version, options.mode
 local now = read_time()
 -- Even if the end is long past, keys are kept for the full retention from now: orders may wait in the stream, and units
 -- may be held.
@@ -38,7 +37,7 @@ for _, entry in ipairs(options.skus) do
   -- restored ledger lost. Then nothing is left, and the operator's other changes are applied.
   local left = total < 0 and -1 or math.max(0, total - counted)
   -- Units that sync.lua left out stay out of the stock until fence.lua returns them.
-  local _, left_before, expected_before = read_stock(prefix, sku)
+  local left_before, expected_before = read_stock(sku)
   if left_before and total >= 0 then left = math.max(0, left - math.max(0, expected_before - left_before)) end
   skus[#skus + 1] = sku
   plan[#plan + 1] = { sku = sku, total = total, price = entry.price, currency = entry.currency, left = left }
@@ -52,10 +51,7 @@ for _, entry in ipairs(plan) do
   redis.call('HSET', KEYS[1], 'total:' .. entry.sku, entry.total, 'price:' .. entry.sku, entry.price,
     'currency:' .. entry.sku, entry.currency)
   -- During a rebuild nothing is on sale: finish.lua sets the stock.
-  if not gate[3] then
-    redis.call('SET', prefix .. 'stock:' .. entry.sku, to_text(entry.left), 'PXAT', keep_until)
-    redis.call('PEXPIREAT', prefix .. 'holders:' .. entry.sku, keep_until)
-  end
+  if not gate[3] then set_stock(entry.sku, entry.left) end
 end
 redis.pcall('XGROUP', 'CREATE', KEYS[2], options.group, '0', 'MKSTREAM')
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], keep_until) end

@@ -81,22 +81,39 @@ pub struct Admission {
 pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint) -> Result<Admission, StoreError> {
     let Visitor { activity, user, ip, counts } = visitor;
     let policy = |(count, ms): (i64, i64)| format!("{count}:{ms}");
-    let (name, ulid, allowance) = match endpoint {
-        Endpoint::Challenge(HumanCheck::Captcha) => ("challenge", String::new(), policy(PICTURES)),
-        Endpoint::Challenge(_) => ("challenge", String::new(), String::new()),
-        Endpoint::Ticket(ulid) => ("ticket", ulid.to_string(), policy((MAX_OPEN_TICKETS, MAX_LIFETIME_MS))),
+    let (rate, numbers, ulid, allowance) = match endpoint {
+        Endpoint::Challenge(HumanCheck::Captcha) => ("rate:challenge", "pictures", String::new(), policy(PICTURES)),
+        Endpoint::Challenge(_) => ("rate:challenge", "pictures", String::new(), String::new()),
+        Endpoint::Ticket(ulid) => {
+            ("rate:ticket", "tickets", ulid.to_string(), policy((MAX_OPEN_TICKETS, MAX_LIFETIME_MS)))
+        }
     };
+    let site = site_of(ip);
+    let keys = Keys::of(activity);
+    let mut script_keys = keys.all(["gate", "stats", "visitors"]);
+    script_keys.extend([
+        keys.tickets(user),
+        keys.user("ban", user),
+        keys.user("abuse", user),
+        keys.user(rate, user),
+        keys.named(&format!("rate:{numbers}:{user}")),
+        keys.ip("ban", ip),
+        keys.ip("abuse", ip),
+        keys.ip("suspect", ip),
+        keys.ip(rate, ip),
+        keys.ip(rate, site.as_deref().unwrap_or(ip)),
+    ]);
     let mut args: Vec<RedisArg> = vec![
         user.as_str().into(),
         ip.as_str().into(),
-        name.into(),
+        if site.is_some() { "1" } else { "" }.into(),
         ulid.into(),
         allowance.into(),
         MAX_OPEN_TICKETS.to_string().into(),
         TICKET_NOTED_MS.to_string().into(),
     ];
-    limits::push_counts(counts, &mut args);
-    let mut reply = PRECHECK.run(redis, vec![Keys::of(activity).named("gate")], args).await?;
+    limits::push_counts(counts, &keys, &mut script_keys, &mut args);
+    let mut reply = PRECHECK.run(redis, script_keys, args).await?;
     let word = reply.text()?;
     let rate_limits = limits::parse_rate_limits(&reply.text()?);
     let outcome = match word.as_str() {
@@ -104,6 +121,12 @@ pub async fn precheck<R: Redis>(redis: &R, visitor: &Visitor, endpoint: Endpoint
         word => Err((Code::parse(word).ok_or_else(|| unexpected(word))?, reply.int()?)),
     };
     Ok(Admission { rate_limits, outcome })
+}
+
+/// The /48 of an IPv6 client, whose address is a /64.
+fn site_of(ip: &str) -> Option<String> {
+    let (site, _) = ip.strip_suffix("::/64")?.rsplit_once(':')?;
+    Some(format!("{site}::/48"))
 }
 
 /// How long a check that this application did not issue is remembered by the ticket of its request, in milliseconds: a
@@ -139,8 +162,8 @@ pub async fn admit<R: Redis>(
     };
     let ticket = ticket.to_string();
     let script_keys = vec![
-        keys.abuse_user(&visitor.user),
-        keys.ban_user(&visitor.user),
+        keys.user("abuse", &visitor.user),
+        keys.user("ban", &visitor.user),
         keys.human_check(record.map_or(&ticket, |record| &record.id)),
         keys.named("stats"),
     ];

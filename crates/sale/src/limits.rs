@@ -5,7 +5,7 @@ use domain::{
     http::problem::{Code, Problem},
     time::ceil_seconds,
 };
-use stores::ports::RedisArg;
+use stores::{keys::Keys, ports::RedisArg};
 
 /// State of one rate limit after a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,11 +41,22 @@ pub(super) fn parse_rate_limits(text: &str) -> Vec<RateLimitStatus> {
         .collect()
 }
 
-/// Appends what [`InstanceCounts::take`] returned to a script's arguments: for each count its name and its number.
+/// Appends what [`InstanceCounts::take`] returned to a script's arguments: for each count its name and its number. Appends
+/// abuse and mark of each address among them to its keys.
 ///
 /// [`InstanceCounts::take`]: super::instance_counts::InstanceCounts::take
-pub(super) fn push_counts(counts: &[(String, i64)], args: &mut Vec<RedisArg>) {
-    args.extend(counts.iter().flat_map(|(name, number)| [name.as_str().into(), number.to_string().into()]));
+pub(super) fn push_counts(
+    counts: &[(String, i64)],
+    keys: &Keys,
+    script_keys: &mut Vec<String>,
+    args: &mut Vec<RedisArg>,
+) {
+    for (name, number) in counts {
+        args.extend([name.as_str().into(), number.to_string().into()]);
+        if !name.starts_with("refused:") {
+            script_keys.extend([keys.ip("abuse", name), keys.ip("suspect", name)]);
+        }
+    }
 }
 
 /// Returns the headers `RateLimit` and `RateLimit-Policy` of a response; none if there is no limit.

@@ -67,9 +67,7 @@ impl GateSnapshot {
 /// Reads the gate; `None` if the activity has none.
 pub async fn read_gate<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<GateSnapshot>, StoreError> {
     let keys = Keys::of(activity);
-    let mut reply = READ_GATE
-        .run(redis, vec![keys.named("gate"), keys.named("visitors")], vec![keys.prefix().as_bytes().to_vec()])
-        .await?;
+    let mut reply = READ_GATE.run(redis, keys.all(["gate", "visitors", "stats"]), Vec::new()).await?;
     if !reply.is("found", "no_gate")? {
         return Ok(None);
     }

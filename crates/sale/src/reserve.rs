@@ -122,8 +122,22 @@ pub async fn reserve<R: Redis>(
         if with_gate { "1" } else { "0" }.into(),
         request.decide_until.0.to_string().into(),
     ];
-    limits::push_counts(&request.counts, &mut args);
-    let reply = RESERVE.run(redis, vec![keys.named("gate")], args).await?;
+    let (user, ip) = (&request.user, &request.ip);
+    let mut script_keys = keys.all(["gate", "stats", "queued", "orders"]);
+    script_keys.extend([
+        keys.order(request.order_no.ulid()),
+        keys.named("holders"),
+        keys.named("rate:all"),
+        keys.user("ban", user),
+        keys.user("rate", user),
+        keys.user("abuse", user),
+        keys.ip("ban", ip),
+        keys.ip("rate", ip),
+        keys.ip("abuse", ip),
+        keys.ip("suspect", ip),
+    ]);
+    limits::push_counts(&request.counts, &keys, &mut script_keys, &mut args);
+    let reply = RESERVE.run(redis, script_keys, args).await?;
     parse_reply(reply, request)
 }
 

@@ -76,8 +76,8 @@ pub async fn lower_totals<R: Redis>(
 ) -> Result<LowerOutcome, StoreError> {
     let keys = Keys::of(activity);
     let totals: Vec<_> = totals.iter().map(|(sku, total)| json!({ "sku": sku, "total": total })).collect();
-    let options = json!({ "prefix": keys.prefix(), "version": version, "epoch": epoch, "totals": totals });
-    let script_keys = ["gate", "orders", "stats"].map(|name| keys.named(name)).into();
+    let options = json!({ "version": version, "epoch": epoch, "totals": totals });
+    let script_keys = keys.all(["gate", "orders", "stats"]);
     let mut reply = LOWER_TOTALS.run_with(redis, script_keys, &options).await?;
     Ok(match reply.text()?.as_str() {
         "done" => LowerOutcome::Done,
@@ -114,7 +114,6 @@ pub async fn warm_up<R: Redis>(
     });
     let terms = |sku: &Sku| json!({ "sku": sku.sku, "total": sku.total, "price": sku.price, "currency": sku.currency });
     let options = json!({
-        "prefix": keys.prefix(),
         "version": activity.version,
         "group": WRITER_GROUP,
         "ends_at": spec.ends_at.0,
@@ -124,7 +123,7 @@ pub async fn warm_up<R: Redis>(
         "gate": gate,
         "skus": spec.skus.iter().map(terms).collect::<Vec<_>>(),
     });
-    let script_keys = ["gate", "orders", "stats", "index"].map(|name| keys.named(name)).into();
+    let script_keys = keys.all(["gate", "orders", "stats", "index", "holders", "queued"]);
     let outcome = WARM_UP.run_with(redis, script_keys, &options).await?.parse()?;
     if outcome == WarmUpOutcome::Done {
         redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;

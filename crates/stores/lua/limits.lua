@@ -43,22 +43,19 @@ local function give_back(policy, key, since_ms, now_ms)
   redis.call('SET', key, string.format('%.3f', tat), 'PX', math.ceil(tat - now_ms) + 1)
 end
 
--- The key that marks an address as suspicious; nil if the address is not that of a client or its network: an unknown,
--- private, shared, link-local or loopback one is a proxy's, or everybody's.
-local function suspect_key(prefix, address)
+-- Whether an address is that of a client or its network: an unknown, private, shared, link-local or loopback one is a
+-- proxy's, or everybody's.
+local function is_client(address)
   local first, second = string.match(address, '^(%d+)%.(%d+)%.')
-  local is_client
   if first then
     first, second = tonumber(first), tonumber(second)
-    is_client = not (first == 0 or first == 10 or first == 127 or first == 169 and second == 254
+    return not (first == 0 or first == 10 or first == 127 or first == 169 and second == 254
       or first == 172 and second >= 16 and second < 32 or first == 192 and second == 168
       or first == 100 and second >= 64 and second < 128)
-  else
-    local group = tonumber(string.match(address, '^(%x+):') or '', 16)
-    -- fc00::/7 and fe80::/10; ::1 is in 0::/64.
-    is_client = group and not (group == 0 or group >= 0xfc00 and group < 0xfe00 or group >= 0xfe80 and group < 0xfec0)
   end
-  return is_client and prefix .. 'suspect:ip:' .. address or nil
+  local group = tonumber(string.match(address, '^(%x+):') or '', 16)
+  -- fc00::/7 and fe80::/10; ::1 is in 0::/64.
+  return group and not (group == 0 or group >= 0xfc00 and group < 0xfe00 or group >= 0xfe80 and group < 0xfec0)
 end
 
 -- Adds `weight` points of abuse to a user's record: 60 within a minute ban the user for ten minutes. A record expires after
@@ -80,26 +77,27 @@ end
 -- Adds points of abuse to the record of an address: 600 within a minute mark it as suspicious for a minute. Many people may
 -- share an address, so only operators ban one. The record counts for a minute and no longer: a client can have very many
 -- addresses, and its neighbours are innocent.
-local function record_address_abuse(prefix, address, points)
-  local key = prefix .. 'abuse:ip:' .. address
+local function record_address_abuse(key, mark, address, points)
   local count = redis.call('HINCRBY', key, 'count', points)
   if count == tonumber(points) then redis.call('PEXPIRE', key, 60000) end
   if count >= 600 then
     redis.call('DEL', key)
-    local mark = suspect_key(prefix, address)
-    if mark then redis.call('SET', mark, '1', 'PX', 60000) end
+    if is_client(address) then redis.call('SET', mark, '1', 'PX', 60000) end
   end
 end
 
 -- Records what an instance counted since its last call: pairs of a name and a number in ARGV from `first` on. The name is
--- `refused:<code>`, `refused:sign_in:<reason>`, or the address that sent bad tokens or tickets.
-local function record_counts(first, prefix, has_gate)
+-- `refused:<code>`, `refused:sign_in:<reason>`, or the address that sent bad tokens or tickets: then KEYS has its abuse
+-- and its mark, from `first_key` on.
+local function record_counts(first, first_key, stats, has_gate)
+  local key = first_key
   for i = first, #ARGV, 2 do
     local name, number = ARGV[i], ARGV[i + 1]
     if string.sub(name, 1, 8) ~= 'refused:' then
-      record_address_abuse(prefix, name, number)
+      record_address_abuse(KEYS[key], KEYS[key + 1], name, number)
+      key = key + 2
     elseif has_gate then
-      redis.call('HINCRBY', prefix .. 'stats', name, number)
+      redis.call('HINCRBY', stats, name, number)
     end
   end
 end

@@ -1,22 +1,60 @@
--- Functions that write order records, prepended to every script that writes one. Not a script of its own.
+-- Functions on orders, prepended to every script that reads or writes them. Not a script of its own.
 --
--- A record has the fields that these functions write, those of its payments (set_session.lua, decline.lua), and `requeued_at`
--- (requeue.lua). `live` is "1" if the order holds units. `sequence`, `ahead` and `wait_ms` are what a repeat of the reservation answers.
+-- A queued order is a field of the hash `queued`: its ULID, and as value the id of its message in the stream `orders`, a
+-- space, and the message. In the step that deletes its message it leaves the hash, and becomes a record `order:<ulid>`.
+--
+-- A record has the fields that these functions write, and those of its payments (set_session.lua, decline.lua). `live` is
+-- "1" if an order that does not wait for payment holds units. `place` is what a repeat of the reservation answers: the
+-- orders that were ahead, and ms to wait.
 
--- Writes the fields that stay the same until the order is queued again, and its status.
+-- The fields of a message: version, ULID, user, SKU, quantity, amount, currency, created_at, epoch, sequence, ahead, wait (ms).
+local MESSAGE = '^(%S+) 1\t[^\t]*' .. string.rep('\t([^\t]*)', 10) .. '$'
+
+-- Queues an order. The stream comes first: if it refuses the message, nothing has been written.
+local function queue_order(queued, stream, ulid, ...)
+  local message = table.concat({ '1', ulid, ... }, '\t')
+  local id = redis.call('XADD', stream, '*', 'o', message)
+  redis.call('HSET', queued, ulid, id .. ' ' .. message)
+end
+
+-- Reads the value of a field of `queued`; nil if it is not one of this version.
+local function parse_queued(text)
+  local id, user, sku, quantity, amount, currency, created_at, epoch, sequence, ahead, wait_ms = string.match(text, MESSAGE)
+  return id and { status = 'queued', message = id, user = user, sku = sku, quantity = quantity, amount = amount,
+    currency = currency, created_at = created_at, epoch = epoch, sequence = sequence, ahead = ahead, wait_ms = wait_ms }
+end
+
+-- Returns an order if it is queued; false if it was queued by a later version of the app.
+local function read_queued(queued, ulid)
+  local text = redis.call('HGET', queued, ulid)
+  if text then return parse_queued(text) or false end
+end
+
+-- Whether the stream has a message.
+local function has_message(stream, id) return #redis.call('XRANGE', stream, id, id) > 0 end
+
+-- Writes the fields of a record that stay the same until its order is queued again.
 local function write_order(key, order)
-  redis.call('HSET', key, 'status', order.status, 'user', order.user, 'sku', order.sku, 'quantity', order.quantity,
-    'amount', order.amount, 'currency', order.currency, 'created_at', order.created_at, 'epoch', order.epoch,
-    'sequence', order.sequence or 0, 'ahead', order.ahead or 0, 'wait_ms', order.wait_ms or 0)
+  redis.call('HSET', key, 'user', order.user, 'sku', order.sku, 'quantity', order.quantity, 'amount', order.amount,
+    'currency', order.currency, 'created_at', order.created_at, 'epoch', order.epoch)
+end
+
+-- Makes a queued order's record. `write_state` completes it.
+local function leave_queue(queued, key, order)
+  redis.call('HDEL', queued, string.sub(key, -26))
+  write_order(key, order)
+  if order.ahead ~= '0' then redis.call('HSET', key, 'place', order.ahead .. ' ' .. order.wait_ms) end
 end
 
 -- Writes the state of an order that has left the queue. The record of a closed order that holds no units expires after
 -- `closed_ttl` seconds, any other at `keep_until` (ms).
 local function write_state(key, state, now, closed_ttl, keep_until)
-  local status, live = state.status, state.live and '1' or '0'
-  redis.call('HSET', key, 'status', status, 'live', live, 'pay_by', state.pay_by, 'synced_at', now)
-  -- An order that waits for payment has no payment and no reason.
-  if status ~= 'pending_payment' then redis.call('HSET', key, 'paid_at', state.paid_at, 'reason', state.reason) end
+  local status = state.status
+  redis.call('HSET', key, 'status', status, 'pay_by', state.pay_by, 'synced_at', now)
+  -- An order that waits for payment has no payment and no reason, and holds units.
+  if status ~= 'pending_payment' then
+    redis.call('HSET', key, 'live', state.live and '1' or '0', 'paid_at', state.paid_at, 'reason', state.reason)
+  end
   local is_closed = status == 'cancelled' or status == 'expired' or status == 'failed' or status == 'refunded'
   if is_closed and not state.live then
     redis.call('EXPIRE', key, closed_ttl)

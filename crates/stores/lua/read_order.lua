@@ -1,17 +1,18 @@
--- A function that reads an order record, prepended to every script that shows orders. Not a script of its own.
+-- A function that reads an order, prepended to every script that shows orders. Not a script of its own.
 
 -- Reads one order and its place in the queue (D5, D7). Returns status, user, sku, quantity, amount, currency, created_at,
 -- pay_by, paid_at, reason, checkout_url, declined_at, ahead, wait (ms); the status is false if there is no such order.
-local function read_order(key, stats_key)
-  local order = redis.call('HMGET', key, 'status', 'user', 'sku', 'quantity', 'amount', 'currency', 'created_at',
-    'pay_by', 'paid_at', 'reason', 'checkout_url', 'declined_at', 'sequence')
-  local ahead, wait_ms = 0, 0
-  if order[1] == 'queued' then
-    local queue = redis.call('HMGET', stats_key, 'written', 'rate')
-    ahead = math.max(0, tonumber(order[13]) - 1 - tonumber(queue[1] or 0))
-    wait_ms = math.ceil(ahead * 1000 / math.max(1, tonumber(queue[2] or 5000)))
+local function read_order(queued, stats, key)
+  local order = read_queued(queued, string.sub(key, -26))
+  if not order then
+    local record = redis.call('HMGET', key, 'status', 'user', 'sku', 'quantity', 'amount', 'currency', 'created_at',
+      'pay_by', 'paid_at', 'reason', 'checkout_url', 'declined_at')
+    record[13], record[14] = 0, 0
+    return record
   end
-  order[13] = ahead
-  order[14] = wait_ms
-  return order
+  local queue = redis.call('HMGET', stats, 'written', 'rate')
+  local ahead = math.max(0, order.sequence - 1 - (queue[1] or 0))
+  local wait_ms = math.ceil(ahead * 1000 / math.max(1, tonumber(queue[2] or 5000)))
+  return { order.status, order.user, order.sku, order.quantity, order.amount, order.currency, order.created_at,
+    0, 0, '', '', 0, ahead, wait_ms }
 end

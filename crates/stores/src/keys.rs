@@ -2,7 +2,7 @@
 //!
 //! All keys of one activity share the hash tag `{<activity>}`, so that one script touches one cluster slot.
 
-use domain::ids::{ActivityId, SkuId, UserId};
+use domain::ids::{ActivityId, UserId};
 use ulid::Ulid;
 
 /// Set of the ids of the activities that were given a gate and that sweeps still visit.
@@ -33,26 +33,21 @@ impl Keys {
         &self.prefix
     }
 
-    /// A key that is named only by its kind: `gate`, `orders`, `stats`, `index` or `visitors`.
+    /// A key that is named only by its kind: `gate`, `orders` (stream), `queued` (hash of the orders that are not written),
+    /// `stats` (counters, and the units left of each SKU; -1 if it is unlimited), `holders` (hash of live units by SKU and
+    /// user, bounded by the stock), `index`, `visitors` or `rate:all`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// Number of units left of a SKU; -1 if it is unlimited.
+    /// Several of them.
     #[must_use]
-    pub fn stock(&self, sku: &SkuId) -> String {
-        format!("{}stock:{sku}", self.prefix)
+    pub fn all<const N: usize>(&self, names: [&str; N]) -> Vec<String> {
+        names.map(|name| self.named(name)).into()
     }
 
-    /// Hash of live units (held or sold) per user for a SKU. Its size is bounded by the stock, not by the number of
-    /// visitors.
-    #[must_use]
-    pub fn holders(&self, sku: &SkuId) -> String {
-        format!("{}holders:{sku}", self.prefix)
-    }
-
-    /// Record of an order. It is also the outcome of its ticket, since both have the same ULID.
+    /// Record of an order that has left the queue. It is also the outcome of its ticket, since both have the same ULID.
     #[must_use]
     pub fn order(&self, ulid: Ulid) -> String {
         format!("{}order:{ulid}", self.prefix)
@@ -64,22 +59,16 @@ impl Keys {
         format!("{}tickets:{user}", self.prefix)
     }
 
-    /// Ban of a user.
+    /// What is kept of a user: `ban`, `abuse` (B6), or a limit (`rate`, `rate:challenge`, `rate:ticket`).
     #[must_use]
-    pub fn ban_user(&self, user: &UserId) -> String {
-        format!("{}ban:user:{user}", self.prefix)
+    pub fn user(&self, kind: &str, user: &UserId) -> String {
+        format!("{}{kind}:user:{user}", self.prefix)
     }
 
-    /// Ban of an IP address.
+    /// The same of an IP address or network, and `suspect`: the mark of one that sent much abuse.
     #[must_use]
-    pub fn ban_ip(&self, ip: &str) -> String {
-        format!("{}ban:ip:{ip}", self.prefix)
-    }
-
-    /// Abuse counter of a user (B6).
-    #[must_use]
-    pub fn abuse_user(&self, user: &UserId) -> String {
-        format!("{}abuse:user:{user}", self.prefix)
+    pub fn ip(&self, kind: &str, ip: &str) -> String {
+        format!("{}{kind}:ip:{ip}", self.prefix)
     }
 
     /// Marks a human check as used (B5).

@@ -47,7 +47,7 @@ pub struct SkuAudit {
     pub redis: SkuStats,
     /// The ledger, read just before.
     pub ledger: Option<SkuLedgerStats>,
-    /// I1: `left + held + sold = total`, `left ≥ 0`.
+    /// I1: `left + held + sold = total`, `left ≥ 0`, and every unit held is that of an order.
     pub i1: bool,
     /// I2: the ledger has no more live units than the total, and the SKU's row and the counters agree with its
     /// orders.
@@ -74,6 +74,9 @@ pub struct Audit {
     /// Number of orders in the queue.
     #[schemars(range(min = 0))]
     pub queue: i64,
+    /// I4: number of orders in the queue whose message is missing; 0.
+    #[schemars(range(min = 0))]
+    pub lost: i64,
     /// Sum of the drifts of all SKUs.
     #[schemars(range(min = 0))]
     pub drift: i64,
@@ -122,7 +125,7 @@ pub async fn audit_counters<S: Sql>(
 }
 
 fn compare(redis: ActivityStats, ledger_rows: &[SkuLedgerStats], per_user: i64) -> Audit {
-    let ActivityStats { server_time, queue, .. } = redis;
+    let ActivityStats { server_time, queue, lost, .. } = redis;
     let skus: Vec<_> = redis
         .skus
         .into_iter()
@@ -132,6 +135,7 @@ fn compare(redis: ActivityStats, ledger_rows: &[SkuLedgerStats], per_user: i64) 
                 .left
                 .is_some_and(|left| redis.total < 0 || (left >= 0 && left + redis.held + redis.sold == redis.total))
                 && redis.held >= 0
+                && redis.held == redis.pending + redis.queued
                 && redis.sold >= 0;
             let i2 = ledger.as_ref().is_none_or(|ledger| {
                 ledger.live == ledger.counted
@@ -147,8 +151,9 @@ fn compare(redis: ActivityStats, ledger_rows: &[SkuLedgerStats], per_user: i64) 
         .collect();
     Audit {
         server_time,
-        ok: skus.iter().all(|sku| sku.i1 && sku.i2 && sku.i3),
+        ok: lost == 0 && skus.iter().all(|sku| sku.i1 && sku.i2 && sku.i3),
         queue,
+        lost,
         drift: skus.iter().map(|sku| sku.drift).sum(),
         skus,
     }

@@ -58,8 +58,8 @@ impl BanSubject {
     fn key(&self, activity: &ActivityId) -> String {
         let keys = Keys::of(activity);
         match self {
-            BanSubject::User(user) => keys.ban_user(user),
-            BanSubject::Ip(ip) => keys.ban_ip(ip),
+            BanSubject::User(user) => keys.user("ban", user),
+            BanSubject::Ip(ip) => keys.ip("ban", ip),
         }
     }
 }

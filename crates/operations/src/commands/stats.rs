@@ -32,7 +32,7 @@ pub struct SkuStats {
     pub left: Option<i64>,
     /// Units of orders that are queued or wait for payment.
     pub held: i64,
-    /// Of `held`, units of orders that are not in the ledger yet.
+    /// Of `held`, units of queued orders: as they were found, or in a long queue as they are counted.
     pub queued: i64,
     /// Of `held`, units of orders that wait for payment.
     pub pending: i64,
@@ -57,6 +57,9 @@ pub struct ActivityStats {
     /// Number of messages in the stream.
     #[schemars(range(min = 0))]
     pub stream: i64,
+    /// Number of queued orders whose message is missing: the next sweep sends them again. 0 in a long queue.
+    #[schemars(range(min = 0))]
+    pub lost: i64,
     /// Orders written to the ledger per second, as last measured.
     #[schemars(range(min = 0))]
     pub drain_rate: i64,
@@ -82,26 +85,36 @@ pub(super) fn counts_by<K: JsonSchema>(schema: &mut Schema) {
 
 /// Reads the counters of an activity; `None` if it has no gate.
 pub async fn stats<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Option<ActivityStats>, StoreError> {
-    read(redis, activity, 0).await
+    read(redis, activity, 0, LOOK_AT).await
 }
 
-/// Reads the counters of an activity; `None` if its gate does not exist, or not for `kept_ms` more.
-async fn read<R: Redis>(redis: &R, activity: &ActivityId, kept_ms: i64) -> Result<Option<ActivityStats>, StoreError> {
-    let keys = Keys::of(activity);
-    let script_keys = ["gate", "stats", "orders"].map(|name| keys.named(name)).into();
-    let args = vec![keys.prefix().into(), kept_ms.to_string().into()];
+/// The longest queue whose orders are looked at one by one, which takes some 2 µs each.
+const LOOK_AT: usize = 5_000;
+
+/// Reads the counters of an activity; `None` if its gate does not exist, or not for `kept_ms` more. Looks at the orders of a
+/// queue that is not longer than `look_at`.
+async fn read<R: Redis>(
+    redis: &R,
+    activity: &ActivityId,
+    kept_ms: i64,
+    look_at: usize,
+) -> Result<Option<ActivityStats>, StoreError> {
+    let script_keys = Keys::of(activity).all(["gate", "stats", "orders", "queued"]);
+    let args = vec![kept_ms.to_string().into(), look_at.to_string().into()];
     let mut reply = STATS.run(redis, script_keys, args).await?;
     if !reply.is("found", "no_gate")? {
         return Ok(None);
     }
     let server_time = Millis(reply.int()?);
-    let (enqueued, written, drain_rate, stream) = (reply.int()?, reply.int()?, reply.int()?, reply.int()?);
+    let (enqueued, written, drain_rate) = (reply.int()?, reply.int()?, reply.int()?);
+    let (stream, lost) = (reply.int()?, reply.int()?);
     let mut skus = Vec::new();
     for _ in 0..reply.int()? {
         let sku = reply.text()?;
         let left = reply.text()?.parse().ok();
         let (held, pending, sold) = (reply.int()?, reply.int()?, reply.int()?);
-        skus.push(SkuStats { sku, left, held, queued: held - pending, pending, sold, total: reply.int()? });
+        let (total, queued) = (reply.int()?, reply.int()?);
+        skus.push(SkuStats { sku, left, held, queued, pending, sold, total });
     }
     let (mut refusals, mut refused_sign_ins) = (BTreeMap::new(), BTreeMap::new());
     while reply.remaining() > 0 {
@@ -118,6 +131,7 @@ async fn read<R: Redis>(redis: &R, activity: &ActivityId, kept_ms: i64) -> Resul
         written,
         queue,
         stream,
+        lost,
         drain_rate,
         skus,
         refusals,
@@ -146,7 +160,7 @@ pub async fn recent_stats<R: Redis>(redis: &R) -> Result<RecentStats, StoreError
     let listed = listed_activities::list(redis).await?;
     // A gate is kept that much longer than its activity lasts.
     let kept_ms = RETENTION_AFTER_END_MS - RECENT_MS;
-    let results = join_all(listed.iter().map(|activity| read(redis, activity, kept_ms))).await;
+    let results = join_all(listed.iter().map(|activity| read(redis, activity, kept_ms, 0))).await;
     let mut all = RecentStats::default();
     for (activity, result) in listed.into_iter().zip(results) {
         match result {

@@ -7,7 +7,10 @@ use std::{
 
 use domain::{ids::ActivityId, time::Millis};
 use futures::future::join_all;
-use orders::stream::{self, FenceOutcome};
+use orders::{
+    resend::resend,
+    stream::{self, FenceOutcome, Waiting},
+};
 use sale::{
     ledger::{
         activities::{self, ExpectedGate},
@@ -32,6 +35,9 @@ const CHANGE_GRACE_MS: i64 = 10_000;
 
 /// How long gates are corrected in one sweep; the correction that has begun is finished.
 const CORRECTION_TIME: Duration = Duration::from_secs(2);
+
+/// Steps of 500 queued orders that one sweep looks at. Lost ones are left when the rest of a longer queue is written.
+const RESEND_STEPS: usize = 20;
 
 /// The gates of a sweep.
 pub struct ComparedGates {
@@ -62,9 +68,15 @@ pub async fn compare_gates<R: Redis, S: Sql>(
     let fenced = join_all(fences).await;
     let mut gates = ComparedGates { with_messages: BTreeSet::new(), outcomes: Vec::new() };
     for (expected, fenced) in listed.into_iter().zip(fenced) {
-        match fenced {
-            Ok((outcome, queued)) => {
-                if queued > 0 {
+        let compared = match fenced {
+            Ok((outcome, waiting)) => {
+                has_messages(redis, sql, &expected.id, waiting, now, report).await.map(|has| (outcome, has))
+            }
+            Err(error) => Err(error),
+        };
+        match compared {
+            Ok((outcome, has_messages)) => {
+                if has_messages {
                     gates.with_messages.insert(expected.id.clone());
                 }
                 gates.outcomes.push((expected, outcome));
@@ -73,6 +85,28 @@ pub async fn compare_gates<R: Redis, S: Sql>(
         }
     }
     Ok(gates)
+}
+
+/// Sends queued orders of an activity again whose messages are gone. Returns whether its stream has messages.
+async fn has_messages<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    waiting: Waiting,
+    now: Millis,
+    report: &mut Report,
+) -> Result<bool, StoreError> {
+    if waiting.orders == 0 {
+        return Ok(waiting.messages > 0);
+    }
+    let found = resend(redis, sql, activity, now, RESEND_STEPS).await?;
+    report.resent += found.resent;
+    report.newer += found.newer;
+    if found.resent + found.unreadable > 0 {
+        let because = format!("{} were sent again, {} are dead letters", found.resent, found.unreadable);
+        report.add_notice("queued orders had no message", "activity", activity, because);
+    }
+    Ok(waiting.messages > 0 || found.resent > 0)
 }
 
 /// Corrects the gates that differ from the ledger.

@@ -278,6 +278,7 @@ pub async fn drain<R: Redis, S: Sql>(
     }
     report.redelivered += reclaimed.written;
     report.written += new.written;
+    report.newer += reclaimed.newer + new.newer;
     report.failed += reclaimed.failed + new.failed;
     report.unanswered += reclaimed.unanswered + new.unanswered;
     Ok(more)

@@ -18,14 +18,11 @@
 
 use std::time::Instant;
 
-use domain::{
-    activity::ActivityState,
-    ids::{ActivityId, SkuId},
-    time::Millis,
-};
+use domain::{activity::ActivityState, ids::ActivityId, time::Millis};
 use orders::{
     ledger::order_rows,
     order_writer::{self, time_since},
+    resend::resend,
 };
 use sale::{
     ledger::{
@@ -150,13 +147,11 @@ impl FoundGate {
 
 /// Options of `lua/reset.lua`.
 #[derive(Serialize)]
-struct ResetOptions<'a> {
-    prefix: &'a str,
+struct ResetOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     new_epoch: Option<i64>,
     gate_epoch: i64,
     to_restore: i64,
-    skus: Vec<&'a SkuId>,
 }
 
 /// Why a step does not go on to the next one.
@@ -255,6 +250,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     async fn drain(&self, epoch_before: i64, timer: &Timer) -> Result<(), Stop> {
         let stream = Keys::of(self.activity).named("orders");
         let mut waiting_before = None;
+        resend(self.redis, self.sql, self.activity, timer.now(), usize::MAX).await?;
         loop {
             let waiting = Reply::new(self.redis.command("XLEN", vec![stream.as_str().into()]).await?).int()?;
             if waiting == 0 || waiting_before == Some(waiting) {
@@ -291,28 +287,24 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
 
     /// Deletes `gate`, raises the epoch, and creates the gate of the new epoch.
     async fn start_epoch(&self, activity: &Activity, gate: &FoundGate) -> Result<FoundGate, Stop> {
-        self.reset(activity, gate.epoch, None).await?;
+        self.reset(gate.epoch, None).await?;
         let raised = epochs::raise(self.sql, self.activity, activity.epoch.max(gate.epoch), gate.epoch).await?;
         let epoch = raised.ok_or(Stop::Overtaken)?;
         let to_restore = order_rows::count(self.sql, self.activity).await?;
-        self.reset(activity, gate.epoch, Some((epoch, to_restore))).await?;
+        self.reset(gate.epoch, Some((epoch, to_restore))).await?;
         let restored_after = String::new();
         Ok(FoundGate { epoch, is_published: false, is_restoring: true, restored: 0, restored_after, to_restore })
     }
 
     /// Deletes the gate, which had `gate_epoch`. With a new epoch and the number of orders to restore, also deletes
     /// stream, counters, stock, holders and index, and creates the gate of that epoch, marked `restoring`.
-    async fn reset(&self, activity: &Activity, gate_epoch: i64, new_gate: Option<(i64, i64)>) -> Result<(), Stop> {
-        let keys = Keys::of(self.activity);
-        let script_keys = ["gate", "orders", "stats", "index"];
+    async fn reset(&self, gate_epoch: i64, new_gate: Option<(i64, i64)>) -> Result<(), Stop> {
+        let script_keys = Keys::of(self.activity).all(["gate", "queued", "orders", "stats", "index", "holders"]);
         let options = ResetOptions {
-            prefix: keys.prefix(),
             new_epoch: new_gate.map(|(epoch, _)| epoch),
             gate_epoch,
             to_restore: new_gate.map_or(0, |(_, to_restore)| to_restore),
-            skus: activity.spec.skus.iter().map(|sku| &sku.sku).collect(),
         };
-        let script_keys = script_keys.map(|name| keys.named(name)).into();
         match RESET.run_with(self.redis, script_keys, &options).await?.text()?.as_str() {
             "forgotten" => Ok(()),
             "open" => Err(Stop::Outcome(RebuildOutcome::Open)),
@@ -356,9 +348,8 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
                 return Ok(RebuildOutcome::Running(progress));
             }
         }
-        let keys = Keys::of(self.activity);
-        let script_keys = ["gate", "stats", "orders", "index"].map(|name| keys.named(name)).into();
-        let args = vec![keys.prefix().into(), gate.epoch.to_string().into(), gate.restored_after.as_str().into()];
+        let script_keys = Keys::of(self.activity).all(["gate", "stats", "orders", "index", "holders"]);
+        let args = vec![gate.epoch.to_string().into(), gate.restored_after.as_str().into()];
         let mut reply = FINISH.run(self.redis, script_keys, args).await?;
         if !reply.is("done", "fenced")? {
             return Err(Stop::Overtaken);

@@ -26,6 +26,10 @@ pub struct Report {
     pub failed: usize,
     /// Orders about which the ledger gave no answer: their messages stay in the stream.
     pub unanswered: usize,
+    /// Queued orders that were sent again, since their messages were gone.
+    pub resent: usize,
+    /// Orders that a later version of the app has queued: they wait for its writers.
+    pub newer: usize,
     /// Gates deleted because their epoch is older than the ledger's: these activities need a rebuild.
     pub fenced: usize,
     /// Activities that are published or paused, have not ended, and have no complete gate in Redis: they need a

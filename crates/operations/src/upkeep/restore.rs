@@ -54,7 +54,6 @@ pub(crate) struct RestoreReply {
 
 #[derive(Serialize)]
 struct Options<'a> {
-    prefix: &'a str,
     closed_ttl: i64,
     epoch: i64,
     is_rebuild: bool,
@@ -89,7 +88,7 @@ pub(crate) async fn restore<R: Redis>(
     };
     debug_assert!(rows.iter().all(|row| row.order.status != OrderStatus::Queued));
     let keys = Keys::of(activity);
-    let mut script_keys: Vec<_> = ["gate", "orders", "stats", "index"].map(|name| keys.named(name)).into();
+    let mut script_keys = keys.all(["gate", "orders", "stats", "index", "holders", "queued"]);
     script_keys.extend(rows.iter().map(|row| keys.order(row.order.order_no.ulid())));
     let states: Vec<_> = rows.iter().map(OrderRow::state).collect();
     let orders = rows.iter().zip(&states).map(|(row, state)| RestoredOrder {
@@ -98,7 +97,6 @@ pub(crate) async fn restore<R: Redis>(
         checkout_url: row.order.checkout_url.as_deref().unwrap_or_default(),
     });
     let options = Options {
-        prefix: keys.prefix(),
         closed_ttl: CLOSED_ORDER_TTL_SECONDS,
         epoch,
         is_rebuild,
