@@ -18,10 +18,13 @@ async fn load_redis_orders(app: &TestApp, activity: &TestActivity) -> Orders {
         pipeline.cmd("HMGET").arg(key).arg("status").arg("live");
     }
     let records: Vec<(Option<String>, Option<String>)> = pipeline.query_async(&mut redis).await.expect("records");
-    // A queued order has no `live` yet.
     keys.iter()
         .map(|key| format!("{}.{}", activity.id, key.trim_start_matches(&prefix)))
-        .zip(records.into_iter().map(|(status, live)| (status.unwrap_or_default(), live.as_deref() == Some("1"))))
+        .zip(records.into_iter().map(|(status, live)| {
+            let status = status.unwrap_or_default();
+            let holds_units = status == "pending_payment" || live.as_deref() == Some("1");
+            (status, holds_units)
+        }))
         .collect()
 }
 

@@ -179,7 +179,7 @@ async fn a_dead_letter_is_reapplied_once() {
     let activity = app.create_activity(json!({})).await;
     // A message of epoch 0, which never exists: it becomes a dead letter.
     let ulid = "01KZZZZZZZZZZZZZZZZZZZZZZZ";
-    let message = format!("{ulid}\teve\ta\t1\t1000\tEUR\t1795234720998\t0");
+    let message = format!("1\t{ulid}\teve\ta\t1\t1000\tEUR\t1795234720998\t0\t1\t0\t0");
     let mut redis = app.connect_redis().await;
     let stream = format!("{{{}}}:orders", activity.id);
     redis::cmd("XADD").arg(&[&stream, "*", "o", &message]).query_async::<()>(&mut redis).await.expect("a message");

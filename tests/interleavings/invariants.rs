@@ -74,11 +74,13 @@ pub async fn check(
     if (seen.held, seen.sold) != (held, sold) {
         return Err(format!("Redis counts {} held and {} sold, the ledger {held} and {sold}", seen.held, seen.sold));
     }
-    let reply = redis.command("HGETALL", vec![Keys::of(activity).holders(sku).into()]).await.map_err(fail)?;
+    let reply = redis.command("HGETALL", vec![Keys::of(activity).named("holders").into()]).await.map_err(fail)?;
     let mut seen = BTreeMap::new();
     for entry in reply.chunks(2) {
         let mut entry = RedisReply::new(entry.to_vec());
-        seen.insert(entry.text().map_err(fail)?, entry.int().map_err(fail)?);
+        let holder = entry.text().map_err(fail)?;
+        let user = holder.strip_prefix(&format!("{sku}:")).ok_or("a holder of another SKU")?.to_owned();
+        seen.insert(user, entry.int().map_err(fail)?);
     }
     if seen != holders {
         return Err(format!("holders in Redis {seen:?}, in the ledger {holders:?}"));

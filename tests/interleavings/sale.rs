@@ -8,7 +8,6 @@ use std::{
 use futures::future::FutureExt;
 use orders::ledger::order_changes;
 use payments::callbacks::{self, CallbackEffect};
-use stores::{Redis, keys::Keys};
 use tokio::runtime::Runtime;
 
 use crate::{
@@ -63,8 +62,7 @@ impl Start {
         match self {
             Self::Pending => {}
             Self::Refused => {
-                let stock = Keys::of(&fixture.activity).stock(&fixture.sku);
-                fixture.redis.command("SET", vec![stock.into(), "1".into()]).await.unwrap();
+                fixture.set_stock(1).await;
                 fixture.reserve(3, "cyd", 1).await.unwrap();
                 return fixture;
             }

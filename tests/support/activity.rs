@@ -242,8 +242,8 @@ impl TestApp {
             activity.id
         );
         assert_eq!(self.query_ledger_i64(&live_units).await, held + sold, "{audit}");
-        let stock: i64 = redis::cmd("GET")
-            .arg(format!("{{{}}}:stock:a", activity.id))
+        let stock: i64 = redis::cmd("HGET")
+            .arg(&[format!("{{{}}}:stats", activity.id), "left:a".to_owned()])
             .query_async(&mut self.connect_redis().await)
             .await
             .expect("a stock");

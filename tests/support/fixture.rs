@@ -304,7 +304,19 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Sets the units that Redis has on sale, as if it were wrong.
     pub async fn set_stock(&self, units: i64) {
-        self.run_redis(&["SET", &Keys::of(&self.activity).stock(&self.sku), &units.to_string()]).await;
+        self.run_redis(&["HSET", &self.key("stats"), &format!("left:{}", self.sku), &units.to_string()]).await;
+    }
+
+    /// The units that Redis has on sale.
+    pub async fn stock(&self) -> i64 {
+        let left = self.run_redis(&["HGET", &self.key("stats"), &format!("left:{}", self.sku)]).await;
+        stores::reply::Reply::new(left).int().unwrap()
+    }
+
+    /// The units that a user holds or has bought, as Redis counts them for the user's limit.
+    pub async fn held_by(&self, user: &str) -> i64 {
+        let held = self.run_redis(&["HGET", &self.key("holders"), &format!("{}:{user}", self.sku)]).await;
+        stores::reply::Reply::new(held).int().unwrap()
     }
 
     /// The operations of an operator on these stores, at [`NOW`].

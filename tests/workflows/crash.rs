@@ -257,7 +257,7 @@ async fn a_crashed_publish_can_be_repeated() {
         async |fixture| {
             fixture.pending_order(1, "ada", 2).await;
             let keys = stores::keys::Keys::of(&fixture.activity);
-            for key in ["gate", "stock:phone", "stats", "holders:phone", "orders"] {
+            for key in ["gate", "stats", "holders", "orders"] {
                 fixture.run_redis(&["DEL", &keys.named(key)]).await;
             }
         },

@@ -110,8 +110,7 @@ async fn missing_holders_in_redis_cannot_exceed_a_buyers_limit() {
         let fixture = new_fixture(ledger, 10, 1).await;
         for n in 0..3 {
             fixture.reserve(n, "ada", 1).await.unwrap();
-            let holders = Keys::of(&fixture.activity).holders(&fixture.sku);
-            fixture.run_redis(&["DEL", &holders]).await;
+            fixture.run_redis(&["DEL", &fixture.key("holders")]).await;
         }
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (1, 2), "{ledger}");
@@ -285,7 +284,7 @@ async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
         fixture.set_state(ActivityState::Paused).await;
         let before = fixture.units().await;
         let keys = Keys::of(&fixture.activity);
-        for key in ["gate", "stats", "orders", "stock:phone", "holders:phone"] {
+        for key in ["gate", "stats", "orders", "holders"] {
             fixture.run_redis(&["DEL", &keys.named(key)]).await;
         }
         for n in 1..=3 {

@@ -4,5 +4,6 @@ pub mod dead_letters;
 pub mod deliveries;
 pub mod doorbell;
 pub mod events;
+pub mod lost_messages;
 pub mod lost_second;
 pub mod order_list;

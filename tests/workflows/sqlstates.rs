@@ -188,12 +188,9 @@ impl Sale {
         let refunds = run(&observer.sql, "SELECT COUNT(*) FROM refunds").await;
         let letters = dead_letters::list(&observer.sql, "", 10).await.unwrap();
         let keys = Keys::of(&observer.activity);
-        let left = observer.run_redis(&["GET", &keys.stock(&observer.sku)]).await;
         let held = observer.redis.command("HGET", vec![keys.order(self.late.ulid()).into(), "live".into()]);
         let held_late = held.await.unwrap() == [RedisValue::Bytes(b"1".to_vec())];
-        let [RedisValue::Bytes(left)] = &left[..] else { panic!("{left:?}") };
-        let left: i64 = String::from_utf8_lossy(left).parse().unwrap();
-        let left = left + i64::from(held_late);
+        let left = observer.stock().await + i64::from(held_late);
         seen + &format!("{refunds:?} {letters:?} left {left}")
     }
 }

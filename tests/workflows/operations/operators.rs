@@ -20,7 +20,6 @@ use stores::{
     Redis, Sql, StoreError,
     keys::Keys,
     ports::{RedisArg, RedisValue},
-    reply::Reply,
 };
 
 use crate::{
@@ -113,8 +112,7 @@ async fn a_reduction_raises_no_total_that_another_lowered_further() {
             assert!(matches!(lowered, OperationOutcome::Done(_)), "{lowered:?}");
         },
         async |fixture, point| {
-            let left = fixture.redis.command("GET", vec![Keys::of(&fixture.activity).stock(&fixture.sku).into()]).await;
-            let left = Reply::new(left.unwrap()).int().unwrap();
+            let left = fixture.stock().await;
             assert!((4..=5).contains(&left), "{point}: {left}");
         },
     )
@@ -386,7 +384,7 @@ async fn thousands_of_bans_reach_redis_in_few_calls() {
             let until = fixture
                 .run_redis(&[
                     "PEXPIRETIME",
-                    &Keys::of(&fixture.activity).ban_user(&UserId::parse(&format!("robot-{robot}")).unwrap()),
+                    &Keys::of(&fixture.activity).user("ban", &UserId::parse(&format!("robot-{robot}")).unwrap()),
                 ])
                 .await;
             assert_eq!(until, [RedisValue::Int(far)], "{ledger}: {robot}");

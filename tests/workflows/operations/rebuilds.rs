@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use domain::{activity::ActivityState, order::OrderStatus};
+use futures::future::join_all;
 use operations::{
     commands::activities::{OperationOutcome, OperatorContext},
     upkeep::{
@@ -49,9 +50,8 @@ async fn finish_rebuild(fixture: &RealFixture) -> (i64, i64) {
 }
 
 /// Returns the buyers' units, as Redis counts them for the limit of each.
-async fn holders(fixture: &RealFixture) -> Vec<RedisValue> {
-    let holders = Keys::of(&fixture.activity).holders(&fixture.sku);
-    fixture.run_redis(&["HMGET", &holders, "ada", "bob", "cyd"]).await
+async fn holders(fixture: &RealFixture) -> Vec<i64> {
+    join_all(["ada", "bob", "cyd"].map(|user| fixture.held_by(user))).await
 }
 
 /// Continues what was interrupted, as a sweep does `ms` milliseconds after [`NOW`].
@@ -71,10 +71,6 @@ async fn sweep_until_rebuilt(fixture: &RealFixture) -> Vec<RebuildOutcome> {
         outcomes.extend(continued);
     }
     panic!("a rebuild that never ends: {outcomes:?}");
-}
-
-fn units(counts: [i64; 3]) -> Vec<RedisValue> {
-    counts.map(|count| RedisValue::Bytes(count.to_string().into_bytes())).into()
 }
 
 /// Ada holds a unit, bob has paid for one, and the order of cyd waits in the stream.
@@ -110,7 +106,7 @@ async fn a_rebuild_continues_in_the_same_epoch_where_the_last_call_ended() {
         assert_eq!(restored, [1, 2, 3, 4].map(|orders| (Step::Restore, orders, 4)), "{ledger}");
         assert!(running.contains(&(Step::Backfill, 3, 4)), "{ledger}: {running:?}");
         assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
-        assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{ledger}");
+        assert_eq!(holders(&fixture).await, [1, 1, 1], "{ledger}");
         resume(&fixture).await;
         fixture.pending_order(5, "eve", 1).await;
         assert_eq!(fixture.units().await, (6, 3, 1), "{ledger}");
@@ -156,7 +152,7 @@ async fn a_rebuild_in_calls_that_crashes_is_continued() {
         async |fixture| sell_three(fixture).await,
         async |fixture, point| {
             assert_eq!(fixture.units().await, (7, 2, 1), "{point}");
-            assert_eq!(holders(fixture).await, units([1, 1, 1]), "{point}");
+            assert_eq!(holders(fixture).await, [1, 1, 1], "{point}");
             let rebuilds = fixture.sql.run("SELECT activity FROM rebuilds", vec![]).await.unwrap();
             assert_eq!(rebuilds.len(), 0, "{point}: the sweeper would continue");
         },
@@ -184,7 +180,7 @@ async fn two_rebuilds_in_calls_at_once_count_every_unit_once() {
         async |fixture, point| {
             fixture.recover().await;
             assert_eq!(fixture.units().await, (7, 2, 1), "{point}");
-            assert_eq!(holders(fixture).await, units([1, 1, 1]), "{point}");
+            assert_eq!(holders(fixture).await, [1, 1, 1], "{point}");
             let index = fixture.key("index");
             let length = fixture.run_redis(&["STRLEN", &index]).await;
             assert_eq!(length, [RedisValue::Int(3 * 26)], "{point}: the index has each order once");
@@ -208,7 +204,7 @@ async fn alternating_calls_of_two_rebuilds_share_the_work() {
         }
         fixture.recover().await;
         assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
-        assert_eq!(holders(&fixture).await, units([1, 1, 1]), "{ledger}");
+        assert_eq!(holders(&fixture).await, [1, 1, 1], "{ledger}");
     }
 }
 

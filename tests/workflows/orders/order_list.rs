@@ -110,7 +110,7 @@ async fn queued_and_written_orders_are_one_sequence_of_pages() {
 }
 
 #[tokio::test]
-async fn queued_orders_cost_one_call_of_redis_however_many_activities_are_open() {
+async fn queued_orders_cost_a_call_for_each_open_activity_and_one_more_where_the_user_has_tickets() {
     let fixture = new_fixture("sqlite", 10, 10).await;
     let order_no = queue(&fixture, "ada", 1).await;
     let mut activities: Vec<_> = (0..19).map(|n| ActivityId::parse(&format!("other-{n}")).unwrap()).collect();
@@ -119,8 +119,8 @@ async fn queued_orders_cost_one_call_of_redis_however_many_activities_are_open()
     let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
     let orders = order_list::list(&redis, &fixture.sql, &activities, &user, page).await.unwrap();
     assert_eq!(orders.into_iter().map(|order| order.order_no).collect::<Vec<_>>(), [order_no]);
-    // The first call finds that Redis has not loaded the script.
-    assert!(redis.1.get() <= 2, "{} calls", redis.1.get());
+    // The first call of a script may find that Redis has not loaded it.
+    assert!((21..=22).contains(&redis.1.get()), "{} calls", redis.1.get());
 }
 
 #[tokio::test]

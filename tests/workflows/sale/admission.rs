@@ -192,7 +192,7 @@ async fn abuse_of_an_address_is_kept_for_a_minute_and_of_a_user_for_half_an_hour
     for _ in 0..6 {
         precheck(&fixture.redis, &eager, TICKET).await.unwrap();
     }
-    let left = record_ttl(&fixture, &keys.abuse_user(&eager.user)).await;
+    let left = record_ttl(&fixture, &keys.user("abuse", &eager.user)).await;
     assert!((1_790_000..=1_800_000).contains(&left), "{left}");
 }
 
@@ -283,7 +283,7 @@ async fn forged_tickets_of_an_address_never_refuse_a_valid_ticket_or_token() {
         let flood = Visitor { counts: vec![(ip.to_owned(), 5_000)], ..visitor(&fixture, "calm", "198.51.100.1") };
         precheck(&fixture.redis, &flood, CHALLENGE).await.unwrap();
         let keys = Keys::of(&fixture.activity);
-        let (ban, mark) = (keys.ban_ip(ip), keys.named(&format!("suspect:ip:{ip}")));
+        let (ban, mark) = (keys.ip("ban", ip), keys.ip("suspect", ip));
         assert_eq!(fixture.run_redis(&["EXISTS", &ban]).await, [RedisValue::Int(0)], "{ip}");
         let marked = fixture.run_redis(&["EXISTS", &mark]).await;
         assert_eq!(marked, [RedisValue::Int(i64::from(ip == shared))], "{ip}");
@@ -309,7 +309,7 @@ async fn an_automatic_ban_does_not_shorten_an_operators_ban() {
     bans::ban(&fixture.redis, &fixture.sql, &BanSubject::Ip(robot.ip.clone()), far, "a robot").await.unwrap();
     let reporter = Visitor { counts: vec![(robot.ip.clone(), 600)], ..visitor(&fixture, "calm", "192.0.2.1") };
     precheck(&fixture.redis, &reporter, TICKET).await.unwrap();
-    let key = Keys::of(&fixture.activity).ban_ip(&robot.ip);
+    let key = Keys::of(&fixture.activity).ip("ban", &robot.ip);
     let ends = fixture.run_redis(&["PEXPIRETIME", &key]).await;
     assert_eq!(ends, [RedisValue::Int(far.0)]);
 }

@@ -54,7 +54,7 @@ async fn a_human_check_whose_reply_was_lost_counts_once() {
             assert_eq!(refusal.is_none(), matches!(outcome, Passed(_)), "{outcome:?}");
         }
     }
-    let points = fixture.run_redis(&["HGET", &Keys::of(&fixture.activity).abuse_user(&ada.user), "count"]).await;
+    let points = fixture.run_redis(&["HGET", &Keys::of(&fixture.activity).user("abuse", &ada.user), "count"]).await;
     assert_eq!(points, [RedisValue::Bytes("30".into())]);
 }
 
@@ -71,13 +71,13 @@ async fn failed_human_checks_lead_to_a_ban_fast_or_slow() {
             assert!(judge(&fixture, &robot, &Failed(Some(proof(&n.to_string()))), n).await.is_some());
             if is_slow {
                 // More than a minute passes: the points of the minute begin anew.
-                fixture.run_redis(&["HSET", &keys.abuse_user(&robot.user), "since", "0"]).await;
+                fixture.run_redis(&["HSET", &keys.user("abuse", &robot.user), "since", "0"]).await;
             }
         }
         assert_eq!(ask(&fixture, &robot, TICKET).await, Err((Code::Banned, 0)));
         if is_slow {
-            assert!(LONG_BAN.contains(&record_ttl(&fixture, &keys.ban_user(&robot.user)).await));
-            assert!(record_ttl(&fixture, &keys.abuse_user(&robot.user)).await > 86_000_000);
+            assert!(LONG_BAN.contains(&record_ttl(&fixture, &keys.user("ban", &robot.user)).await));
+            assert!(record_ttl(&fixture, &keys.user("abuse", &robot.user)).await > 86_000_000);
         }
     }
 }
@@ -98,13 +98,13 @@ async fn guesses_at_human_checks_that_are_sent_at_once_are_as_few_as_slow_ones()
     assert_eq!(late, Some(Code::Banned), "a right answer comes too late");
     // The ban of the fast guesses ends, and four more are judged: the last one leads to the long ban.
     let keys = Keys::of(&fixture.activity);
-    fixture.run_redis(&["DEL", &keys.ban_user(&robot.user)]).await;
+    fixture.run_redis(&["DEL", &keys.user("ban", &robot.user)]).await;
     // Of these, the points of a minute would lead to the short one.
-    fixture.run_redis(&["HSET", &keys.abuse_user(&robot.user), "count", "20"]).await;
+    fixture.run_redis(&["HSET", &keys.user("abuse", &robot.user), "count", "20"]).await;
     for n in 21..25 {
         assert_eq!(guess(n).await, Some(Code::HumanCheckFailed));
     }
-    assert!(LONG_BAN.contains(&record_ttl(&fixture, &keys.ban_user(&robot.user)).await));
+    assert!(LONG_BAN.contains(&record_ttl(&fixture, &keys.user("ban", &robot.user)).await));
 }
 
 /// A slider's picture takes as long to draw as several reservations.

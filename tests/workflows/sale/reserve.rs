@@ -62,12 +62,11 @@ async fn a_refused_ticket_can_be_used_later() {
 }
 
 #[tokio::test]
-async fn a_missing_stock_key_is_not_ready_and_never_created() {
+async fn missing_counters_are_not_ready_and_the_stock_is_never_created() {
     let fixture = new_fixture("sqlite", 5, 1).await;
-    let stock = Keys::of(&fixture.activity).stock(&fixture.sku);
-    fixture.run_redis(&["DEL", &stock]).await;
+    fixture.run_redis(&["DEL", &fixture.key("stats")]).await;
     assert_eq!(fixture.reserve(1, "ada", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::NotReady, 0));
-    let exists = fixture.run_redis(&["EXISTS", &stock]).await;
+    let exists = fixture.run_redis(&["HEXISTS", &fixture.key("stats"), "left:phone"]).await;
     assert_eq!(exists, [stores::ports::RedisValue::Int(0)]);
 }
 
@@ -89,7 +88,7 @@ async fn a_reservation_that_reaches_redis_too_late_changes_nothing_and_can_be_re
     let outcome = reserve(&fixture.redis, &late, true).await.unwrap().outcome;
     assert_eq!(outcome, ReserveOutcome::Refused(Code::Overloaded, 1_000));
     assert_eq!(fixture.units().await, (1, 0, 0));
-    let written = [keys.order(late.order_no.ulid()), keys.holders(&fixture.sku)].map(RedisArg::from);
+    let written = [keys.named("queued"), keys.named("holders")].map(RedisArg::from);
     assert_eq!(fixture.redis.command("EXISTS", written.into()).await.unwrap(), [RedisValue::Int(0)]);
     assert_eq!(fixture.run_redis(&["XLEN", &keys.named("orders")]).await, [RedisValue::Int(0)]);
     let again = ReserveRequest { decide_until: now.plus(600_000), ..late };

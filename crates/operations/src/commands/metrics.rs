@@ -159,6 +159,7 @@ mod tests {
             written: 5,
             queue: 2,
             stream: 2,
+            lost: 0,
             drain_rate: 0,
             skus: vec![sku("a", Some(4)), sku("b", None)],
             refusals: [("sold_out".to_owned(), 6)].into(),
