@@ -1,18 +1,18 @@
 -- Puts a failed order back into the queue (D4), if its units are free and the buyer's limit allows it.
 --
 -- KEYS  1 gate, 2 order, 3 stats, 4 holders, 5 orders (stream), 6 queued
--- ARGV  1 JSON: user, sku, quantity, amount, currency, created_at (ms)
--- Reply queued, now (ms) | same, since when it is queued (ms; now if it has left the queue) (the order has not failed) |
---       not_ready | limit_reached | sold_out
+-- ARGV  1 JSON: message (of the dead letter), order {user, sku, quantity, amount, currency, created_at (ms)}
+-- Reply queued, now (ms) | requeued, now (it was queued or written since it became this dead letter) | same (it is about to
+--       fail) | not_ready | limit_reached | sold_out
 
 local now = read_time()
 local ulid = string.sub(KEYS[2], -26)
 local queued = redis.call('HGET', KEYS[6], ulid)
--- The id of a message begins with the time of its XADD.
-if queued then return { 'same', string.match(queued, '^%d+') } end
+local options = cjson.decode(ARGV[1])
+if queued and string.match(queued, ' (.*)$') == options.message then return { 'same' } end
 local status = redis.call('HGET', KEYS[2], 'status')
-if status and status ~= 'failed' then return { 'same', now } end
-local order = cjson.decode(ARGV[1])
+if queued or (status and status ~= 'failed') then return { 'requeued', now } end
+local order = options.order
 local sku, quantity, holder = order.sku, order.quantity, order.sku .. ':' .. order.user
 local gate = redis.call('HMGET', KEYS[1], 'per_user', 'epoch')
 local per_user = tonumber(gate[1])

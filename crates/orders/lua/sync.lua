@@ -78,7 +78,7 @@ local reply, pending, stream_ids, indexed = { 'synced' }, {}, {}, {}
 local function read(key)
   local order = read_queued(queued, string.sub(key, -26))
   if order then return order end
-  local record = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'synced_at')
+  local record = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'synced')
   return { status = record[1], live = record[2] == '1', sku = record[3], quantity = record[4], user = record[5],
     epoch = record[6], pay_by = record[7], synced_at = record[8] }
 end
@@ -91,7 +91,7 @@ local function sync(key, state, stream_id)
   if order.status == status then
     -- Starting a payment moves the deadline, always to a later time.
     if status == 'pending_payment' and tonumber(state.pay_by) > tonumber(order.pay_by or 0) then
-      call('HSET', key, 'pay_by', state.pay_by, 'synced_at', now)
+      call('HSET', key, 'pay_by', state.pay_by, 'synced', now)
       return 'applied'
     end
     return now - tonumber(order.synced_at or 0) < SYNCED_MS and 'recent' or 'already_applied'
@@ -115,7 +115,7 @@ local function sync(key, state, stream_id)
       if state.reason == 'no_room_in_ledger' then withhold(sku, units) else return_units(sku, units) end
       -- Who reserves and cancels in turn would use the limit in all up for everybody.
       if status == 'cancelled' and limit_all then
-        give_back(limit_all, KEYS[7], tonumber(call('HGET', key, 'created_at')), tonumber(now))
+        give_back(limit_all, KEYS[7], tonumber(call('HGET', key, 'created')), tonumber(now))
       end
     elseif from == 'out' then
       add_to_holder(sku, user, units)

@@ -154,18 +154,14 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
     let keys = Keys::of(order_no.activity());
     let mut script_keys = vec![keys.named("gate"), keys.order(order_no.ulid())];
     script_keys.extend(keys.all(["stats", "holders", "orders", "queued"]));
-    let mut reply = REQUEUE.run_with(redis, script_keys, &OrderFields::from(&order)).await?;
+    let options = json!({ "message": letter.message, "order": OrderFields::from(&order) });
+    let mut reply = REQUEUE.run_with(redis, script_keys, &options).await?;
     let word = reply.text()?;
     let requeued_at = match word.as_str() {
         "queued" => reply.int()?,
-        "same" if letter.replayed_at < letter.died_at => {
-            // An earlier call requeued the order, and stopped before it recorded that.
-            let requeued_at = reply.int()?;
-            if requeued_at < letter.died_at.0 {
-                return Ok(RequeueOutcome::Refused(word));
-            }
-            requeued_at
-        }
+        // An earlier call requeued the order, and stopped before it recorded that.
+        "requeued" if letter.replayed_at < letter.died_at => reply.int()?,
+        "requeued" => return Ok(RequeueOutcome::Refused("same".to_owned())),
         "same" | "not_ready" | "limit_reached" | "sold_out" => return Ok(RequeueOutcome::Refused(word)),
         word => return Err(unexpected(word)),
     };

@@ -122,7 +122,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
         } else {
             NO_ROOM
         };
-        letters.push((order.order_no.to_string(), stream::encode_order(order), reason));
+        letters.push((order.order_no.to_string(), message.text.clone(), reason));
         if from_old_epoch {
             outdated.push((message, order));
         } else {
@@ -198,8 +198,10 @@ async fn dead_letter_unreadable<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(), StoreError> {
     for message in messages {
-        let Content::Unreadable(text) = &message.content else { continue };
-        let letter = (format!("{activity}.{}", message.stream_id), text.clone(), "unreadable");
+        if message.content != Content::Unreadable {
+            continue;
+        }
+        let letter = (format!("{activity}.{}", message.stream_id), message.text.clone(), "unreadable");
         dead_letters::record(sql, &[letter], now).await?;
         let stream = Keys::of(activity).named("orders");
         // In this order: XAUTOCLAIM drops a pending message that has left the stream, but no writer reads a message again

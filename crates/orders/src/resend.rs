@@ -42,7 +42,7 @@ pub async fn resend<R: Redis, S: Sql>(
         report.resent += usize::try_from(reply.int()?).unwrap_or_default();
         while reply.remaining() > 0 {
             let (ulid, value) = (reply.text()?, String::from_utf8_lossy(&reply.bytes()?).into_owned());
-            let message = value.split_once(' ').map_or("", |(_, message)| message).to_owned();
+            let message = value.split_once(' ').map_or("", |(_, message)| message);
             if Content::parse(activity, message) == Content::Newer {
                 report.newer += 1;
                 continue;

@@ -38,7 +38,9 @@ const VERSION: i64 = 1;
 pub struct Message {
     /// Its id in the stream.
     pub stream_id: String,
-    /// What it says.
+    /// Its text.
+    pub text: String,
+    /// What the text says.
     pub content: Content,
 }
 
@@ -49,18 +51,18 @@ pub enum Content {
     Order(NewOrder),
     /// Something that a later version of the app has written, which only that can read.
     Newer,
-    /// No order: the text.
-    Unreadable(String),
+    /// No order.
+    Unreadable,
 }
 
 impl Content {
     /// Reads the text of a message.
-    pub fn parse(activity: &ActivityId, text: String) -> Self {
+    pub fn parse(activity: &ActivityId, text: &str) -> Self {
         let version = text.split('\t').next().and_then(|version| version.parse().ok());
-        match decode_order(activity, &text) {
+        match decode_order(activity, text) {
             Some(order) => Self::Order(order),
             None if version.is_some_and(|version: i64| version > VERSION) => Self::Newer,
-            None => Self::Unreadable(text),
+            None => Self::Unreadable,
         }
     }
 
@@ -100,7 +102,7 @@ async fn read<R: Redis>(
     while reply.remaining() > 0 {
         let stream_id = reply.text()?;
         let text = String::from_utf8_lossy(&reply.bytes()?).into_owned();
-        messages.push(Message { stream_id, content: Content::parse(activity, text) });
+        messages.push(Message { stream_id, content: Content::parse(activity, &text), text });
     }
     Ok(messages)
 }

@@ -8,6 +8,6 @@
 
 local order = redis.call('HMGET', KEYS[1], 'status', 'sessions')
 if order[1] ~= 'pending_payment' or tonumber(order[2] or 0) > tonumber(ARGV[3]) then return { 'stale' } end
-redis.call('HSET', KEYS[1], 'checkout_url', ARGV[1], 'sessions', ARGV[3], 'synced_at', to_text(read_time()))
+redis.call('HSET', KEYS[1], 'checkout_url', ARGV[1], 'sessions', ARGV[3], 'synced', to_text(read_time()))
 if ARGV[2] ~= '' then redis.call('HSET', KEYS[1], 'pay_by', ARGV[2]) end
 return { 'moved' }

@@ -64,7 +64,7 @@ end
 local first = read_queued(queued, ulid)
 if first == false then return refuse('overloaded', 1000) end
 if not first then
-  local record = call('HMGET', KEYS[5], 'sku', 'quantity', 'amount', 'currency', 'created_at', 'place')
+  local record = call('HMGET', KEYS[5], 'sku', 'quantity', 'amount', 'currency', 'created', 'place')
   local ahead, wait_ms = string.match(record[6] or '0 0', '(%d+) (%d+)')
   first = { sku = record[1], quantity = record[2], amount = record[3], currency = record[4], created_at = record[5],
     ahead = ahead, wait_ms = wait_ms }

@@ -36,7 +36,7 @@ local function has_message(stream, id) return #redis.call('XRANGE', stream, id, 
 -- Writes the fields of a record that stay the same until its order is queued again.
 local function write_order(key, order)
   redis.call('HSET', key, 'user', order.user, 'sku', order.sku, 'quantity', order.quantity, 'amount', order.amount,
-    'currency', order.currency, 'created_at', order.created_at, 'epoch', order.epoch)
+    'currency', order.currency, 'created', order.created_at, 'epoch', order.epoch)
 end
 
 -- Makes a queued order's record. `write_state` completes it.
@@ -50,7 +50,7 @@ end
 -- `closed_ttl` seconds, any other at `keep_until` (ms).
 local function write_state(key, state, now, closed_ttl, keep_until)
   local status = state.status
-  redis.call('HSET', key, 'status', status, 'pay_by', state.pay_by, 'synced_at', now)
+  redis.call('HSET', key, 'status', status, 'pay_by', state.pay_by, 'synced', now)
   -- An order that waits for payment has no payment and no reason, and holds units.
   if status ~= 'pending_payment' then
     redis.call('HSET', key, 'live', state.live and '1' or '0', 'paid_at', state.paid_at, 'reason', state.reason)

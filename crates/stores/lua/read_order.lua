@@ -5,7 +5,7 @@
 local function read_order(queued, stats, key)
   local order = read_queued(queued, string.sub(key, -26))
   if not order then
-    local record = redis.call('HMGET', key, 'status', 'user', 'sku', 'quantity', 'amount', 'currency', 'created_at',
+    local record = redis.call('HMGET', key, 'status', 'user', 'sku', 'quantity', 'amount', 'currency', 'created',
       'pay_by', 'paid_at', 'reason', 'checkout_url', 'declined_at')
     record[13], record[14] = 0, 0
     return record

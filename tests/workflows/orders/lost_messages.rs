@@ -91,7 +91,9 @@ async fn whatever_is_in_the_stream_ends_acknowledged_under_its_own_id() {
         let fixture = new_fixture(ledger, 3, 1).await;
         let stream = fixture.key("orders");
         fixture.reserve(1, "ada", 1).await.unwrap();
-        for entry in [&["x", "no order"][..], &["x", "o", "y", "z"], &["o", "nonsense"], &["x", "1", "o", "1\tno order"]] {
+        for entry in
+            [&["x", "no order"][..], &["x", "o", "y", "z"], &["o", "nonsense"], &["x", "1", "o", "1\tno order"]]
+        {
             fixture.run_redis(&[&["XADD", &stream, "*"], entry].concat()).await;
         }
         assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}");

@@ -120,9 +120,7 @@ async fn a_change_is_confirmed_when_redis_has_had_it_for_seconds_whatever_the_ca
         // The writer told Redis a moment ago, although its clock says hours.
         assert_eq!(passes::sync(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
         assert!(unsynced().await, "{ledger}: confirmed at once");
-        fixture
-            .run_redis(&["HINCRBY", &Keys::of(&fixture.activity).order(order_no.ulid()), "synced_at", "-3000"])
-            .await;
+        fixture.run_redis(&["HINCRBY", &Keys::of(&fixture.activity).order(order_no.ulid()), "synced", "-3000"]).await;
         let later = later.plus(passes::SYNC_AFTER_MS);
         assert_eq!(passes::sync(&fixture.redis, &fixture.sql, &fixture.activity, later).await.unwrap(), (1, 0));
         assert!(!unsynced().await, "{ledger}: not confirmed");
