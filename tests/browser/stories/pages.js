@@ -19,7 +19,7 @@ async function accessibilityViolations(page) {
 
 for (const colorScheme of ["light", "dark"]) {
   test(`pages have no accessibility violations in ${colorScheme} colours`, { tag: "@phone" }, async ({ newPage, words }) => {
-    const { id } = await publish({ startsIn: 600_000, perUser: 3 });
+    const { id } = await publish({ startsIn: 200_000, duration: 60_000, perUser: 3 });
     const page = await newPage("/", { colorScheme });
     await expect(page.getByTestId("sale-link").first()).toBeVisible();
     expect(await accessibilityViolations(page), "the list").toEqual([]);

@@ -31,9 +31,13 @@ export async function serverClockOffset(activity) {
   return best.offset;
 }
 
-/** Creates and publishes an activity with one SKU, `item`. Times are in milliseconds. Resolves to its id and start. */
+/**
+ * Creates and publishes an activity with one SKU, `item`. Times are in milliseconds. Resolves to its id and start.
+ *
+ * It ends soon: the operators' list has the 150 activities that end next.
+ */
 export async function publish({
-  startsIn = -1_000, duration = 600_000, total = 10, payTimeout = 300, perUser = 1, ...overrides
+  startsIn = -1_000, duration = 300_000, total = 10, payTimeout = 300, perUser = 1, ...overrides
 } = {}) {
   const startsAt = Date.now() + startsIn;
   const id = await publishActivity({
