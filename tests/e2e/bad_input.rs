@@ -244,6 +244,8 @@ async fn an_invalid_activity_spec_is_refused_and_replaces_nothing() {
         (json!({"per_user": 0}), "/per_user"),
         (json!({"per_user": "2"}), "/per_user"),
         (json!({"human_check": "magic"}), "/human_check"),
+        // Its provider is not configured.
+        (json!({"human_check": "hosted"}), "/human_check"),
         (json!({"limits": {"ip": {"count": 1, "seconds": 0}}}), "/limits/ip"),
         (json!({"limits": {"all": {"count": "many", "seconds": 1}}}), "/limits/all/count"),
         (json!({"eligibility": {"min_level": -1}}), "/eligibility/min_level"),
@@ -337,9 +339,14 @@ async fn an_invalid_query_or_header_is_refused_or_ignored_without_a_server_error
     for query in ["", "limit=", "before=", "limit=1", "nothing=1&limit=2", "&&&=&"] {
         fixture.app.http.get(&format!("/api/orders?{query}"), jwt).await.is(200);
     }
+    let (addresses, long) = (vec!["203.0.113.1"; 400].join(", "), "r".repeat(4_000));
     for (name, value) in [
         ("x-forwarded-for", "not an address, 1.2.3.4, ::1, \t"),
+        ("x-forwarded-for", ",,,, ,\"<>;"),
+        ("x-forwarded-for", addresses.as_str()),
         ("x-request-id", "../../etc/passwd \" <script>"),
+        ("x-request-id", long.as_str()),
+        ("ratelimit", "\"user\";r=999"),
         ("if-none-match", "\"\",,,W/"),
         ("accept-encoding", "gzip;q=x, br;;;"),
         ("content-type", "text/plain"),

@@ -10,9 +10,8 @@ use std::{
 };
 
 use dev::variables::Variables;
-use reqwest::Method;
 use serde_json::{Value, json};
-use support::{TestApp, activity::activity_spec};
+use support::TestApp;
 
 const SECRET: &str = "1x0000000000000000000000000000000AA";
 
@@ -179,12 +178,4 @@ async fn without_the_providers_answer_there_is_no_ticket_and_no_abuse() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     panic!("no ticket in 30 s");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sale_asks_for_hosted_checks_only_if_a_provider_is_configured() {
-    let app = TestApp::shared();
-    let spec = activity_spec(&json!({"human_check": "hosted"}));
-    let refused = app.call_admin(Method::PUT, "/activities/hosted-nowhere", &spec).await;
-    refused.is_problem(400, "invalid_request").points_at("/human_check");
 }

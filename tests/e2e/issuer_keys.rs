@@ -31,23 +31,6 @@ async fn a_user_of_the_issuer_buys_and_the_keys_are_fetched_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_key_is_accepted_within_ten_seconds_and_never_refused() {
-    let issuer = Issuer::start("a").await;
-    let app = TestApp::with_variables(|variables| issuer.set_variables(variables));
-    app.http.get("/api/orders", &issuer.sign_in("ada", "a")).await.is(200);
-    issuer.publish("b");
-    let token = issuer.sign_in("ada", "b");
-    eventually("the new key being accepted", async || {
-        let response = app.http.get("/api/orders", &token).await;
-        assert!(response.status == 200 || response.code() == "not_ready", "{response:?}");
-        if response.status == 200 { Ok(()) } else { Err(format!("{response:?}")) }
-    })
-    .await;
-    assert_eq!(issuer.requests(), 2);
-    app.http.get("/api/orders", &issuer.sign_in("ada", "a")).await.is_problem(503, "not_ready");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn known_keys_are_used_and_no_token_is_refused_while_the_issuer_is_away() {
     let issuer = Issuer::start("a").await;
     issuer.go_away();

@@ -96,36 +96,6 @@ async fn routes_that_need_a_frozen_ledger_return_503_in_time_and_recover() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_table_that_is_locked_longer_than_the_lock_timeout_fails_no_accepted_order() {
-    let postgres = Postgres::ephemeral().expect("PostgreSQL");
-    let url = format!("{}?options=-c%20lock_timeout%3D200ms", postgres.url());
-    let app = TestApp::with_variables(|variables| variables.set_ledger(&url).expect("a URL"));
-    let activity = app.create_activity(json!({"skus": single_sku(20)})).await;
-    let (locker, connection) = tokio_postgres::connect(&postgres.url(), tokio_postgres::NoTls).await.expect("a client");
-    let driver = tokio::spawn(connection);
-    let lock_failures = || app.with_app(|app| app.output().matches("55P03").count());
-    locker.batch_execute("BEGIN; LOCK TABLE orders IN SHARE MODE").await.expect("a lock");
-    let mut orders = Vec::new();
-    for n in 0..20 {
-        let buyer = app.create_buyer(&activity, &format!("buyer-{n}")).await;
-        orders.push((app.reserve(&activity, &buyer, "a", 1).await.is(202).text("order_no"), buyer.ticket));
-    }
-    eventually("three inserts to fail by the lock", async || {
-        app.http.post("/api/tasks/sweep", app.variables.get("cron_token"), &Value::Null).await;
-        if lock_failures() >= 3 { Ok(()) } else { Err(lock_failures()) }
-    })
-    .await;
-    for (order_no, ticket) in &orders {
-        assert_eq!(app.get_order(order_no, ticket).await.text("status"), "queued");
-    }
-    drop(locker);
-    driver.await.expect("the driver").expect("the connection");
-    for (order_no, ticket) in &orders {
-        app.sweep_until_written(order_no, ticket).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn more_clients_than_connections_are_all_served() {
     const CONNECTIONS: usize = 2;
     let postgres = Postgres::ephemeral().expect("PostgreSQL");

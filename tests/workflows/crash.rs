@@ -1,17 +1,16 @@
-//! Tests that crash a workflow at every store call, before and after the call takes effect
-//! (D3, E3, G3; I1, I2, I3, I4, I5, I6).
+//! Tests that crash a workflow at every store call, before and after the call takes effect (D3, D4; I1, I4).
 //!
 //! A sweeper, a retry or an operator's second try always completes what the crash left behind.
 
 use domain::{activity::ActivityState, order::OrderStatus};
-use operations::{commands::activities::OperationOutcome, ledger::backlog, upkeep::rebuild::RebuildOutcome};
-use orders::{dead_letters, order_writer};
+use operations::{commands::activities::OperationOutcome, ledger::backlog};
+use orders::dead_letters;
 use sale::admission::Endpoint;
 use stores::ports::{Redis as _, RedisValue};
 
 use crate::{
     crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
-    fixture::{NOW, WHOLE_REBUILD},
+    fixture::NOW,
 };
 
 #[tokio::test]
@@ -36,87 +35,6 @@ async fn a_crashed_writer_loses_and_duplicates_no_order() {
         },
     )
     .await;
-}
-
-#[tokio::test]
-async fn a_crashed_sweeper_returns_every_unit_once() {
-    crash_at_every_call(
-        3,
-        async |fixture| {
-            for n in 0..3 {
-                fixture.pending_order(n, &format!("user {n}"), 1).await;
-            }
-        },
-        async |fixture| fixture.expire_orders().await.map(|_| ()),
-        async |fixture, point| {
-            fixture.expire_orders().await.unwrap();
-            assert_eq!(fixture.units().await, (3, 0, 0), "{point}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_crashed_cancel_is_complete_or_has_no_effect() {
-    crash_at_every_call(
-        1,
-        async |fixture| {
-            fixture.pending_order(1, "ada", 1).await;
-        },
-        async |fixture| fixture.cancel(&fixture.order_no(1)).await.map(|_| ()),
-        async |fixture, point| match fixture.ledger_status(&fixture.order_no(1)).await {
-            Some(OrderStatus::Cancelled) => assert_eq!(fixture.units().await, (1, 0, 0), "{point}"),
-            status => {
-                assert_eq!((status, fixture.units().await), (Some(OrderStatus::PendingPayment), (0, 1, 0)), "{point}")
-            }
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_crashed_payment_callback_is_completed_when_it_is_redelivered() {
-    crash_at_every_call(
-        1,
-        async |fixture| {
-            fixture.pending_order(1, "ada", 1).await;
-        },
-        async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "e").await.map(|_| ()),
-        async |fixture, point| {
-            fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
-            assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::Paid), "{point}");
-            assert_eq!(fixture.units().await, (0, 0, 1), "{point}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_crashed_late_payment_takes_one_unit_or_is_refunded() {
-    for free in [true, false] {
-        crash_at_every_call(
-            1,
-            async |fixture| {
-                fixture.pending_order(1, "ada", 1).await;
-                fixture.expire_orders().await.unwrap();
-                if !free {
-                    fixture.pending_order(2, "bob", 1).await;
-                }
-            },
-            async |fixture| fixture.payment_succeeded(&fixture.order_no(1), "e").await.map(|_| ()),
-            async |fixture, point| {
-                fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
-                let status = fixture.ledger_status(&fixture.order_no(1)).await;
-                if free {
-                    assert_eq!((status, fixture.units().await), (Some(OrderStatus::Paid), (0, 0, 1)), "{point}");
-                } else {
-                    assert_eq!((status, fixture.units().await), (Some(OrderStatus::Refunding), (0, 1, 0)), "{point}");
-                    assert_eq!(fixture.claim_open_refunds().await, 1, "{point}");
-                }
-            },
-        )
-        .await;
-    }
 }
 
 #[tokio::test]
@@ -178,27 +96,6 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_crashed_refund_is_done_once() {
-    crash_at_every_call(
-        2,
-        async |fixture| {
-            fixture.paid_order(1, "ada").await;
-        },
-        async |fixture| {
-            fixture.request_refund(&fixture.order_no(1)).await?;
-            fixture.apply_callback("refund.succeeded", &fixture.order_no(1), "r", 100).await.map(|_| ())
-        },
-        async |fixture, point| {
-            fixture.request_refund(&fixture.order_no(1)).await.unwrap();
-            fixture.apply_callback("refund.succeeded", &fixture.order_no(1), "r2", 100).await.unwrap();
-            assert_eq!(fixture.ledger_status(&fixture.order_no(1)).await, Some(OrderStatus::Refunded), "{point}");
-            assert_eq!(fixture.units().await, (2, 0, 0), "{point}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
 async fn a_crashed_replay_makes_one_order() {
     crash_at_every_call(
         1,
@@ -216,35 +113,6 @@ async fn a_crashed_replay_makes_one_order() {
             fixture.recover().await;
             assert_eq!(fixture.ledger_status(&fixture.order_no(2)).await, Some(OrderStatus::PendingPayment), "{point}");
             assert_eq!(fixture.units().await, (0, 2, 0), "{point}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_crashed_rebuild_can_be_repeated_and_counts_every_unit_once() {
-    crash_at_every_call_and_recover(
-        5,
-        async |fixture| {
-            let paid = fixture.pending_order(1, "ada", 2).await;
-            fixture.payment_succeeded(&paid, "e").await.unwrap();
-            fixture.pending_order(2, "bob", 1).await;
-            fixture.reserve(3, "cyd", 1).await.unwrap();
-            fixture.set_state(ActivityState::Paused).await;
-        },
-        async |fixture| fixture.rebuild(WHOLE_REBUILD).await.map(|_| ()),
-        async |fixture| {
-            fixture.recover().await;
-            let again = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
-            assert!(matches!(again, RebuildOutcome::Done { orders: 3, .. }), "{again:?}");
-        },
-        async |fixture, point| {
-            assert_eq!(fixture.units().await, (1, 2, 2), "{point}");
-            assert!(
-                order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW).await.unwrap().messages
-                    == 0,
-                "{point}"
-            );
         },
     )
     .await;

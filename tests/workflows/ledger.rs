@@ -1,6 +1,6 @@
-//! Tests of the ledger's constraints, batches, order lists, dead letters and bans (B6, C5, D4; I2, I3).
+//! Tests of the ledger's constraints, dead letters and bans (B6, C5, D4; I2, I3).
 //!
-//! The constraints hold even if Redis is wrong, and a Redis that lost everything is rebuilt from the ledger.
+//! The constraints hold even if Redis is wrong.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,13 @@ use operations::commands::{
     bans::{self, BanSubject},
 };
 use orders::{
-    ledger::order_rows,
-    order_list::{self, Page},
     order_record::{OrderState, Transition},
     sync::{SyncOutcome, apply_transitions},
 };
 use sale::{ledger::activities, reserve::ReserveOutcome};
-use stores::{Sql, StoreError, keys::Keys, ledger::schema, ports::SqlValue};
+use stores::{Sql, StoreError, ledger::schema, ports::SqlValue};
 
-use crate::fixture::{Fixture, LEDGERS, NOW, WHOLE_REBUILD, new_fixture};
+use crate::fixture::{Fixture, LEDGERS, NOW, new_fixture};
 
 #[tokio::test]
 async fn migrating_again_changes_nothing() {
@@ -186,52 +184,6 @@ async fn a_total_stays_between_the_live_units_and_the_maximum() {
 }
 
 #[tokio::test]
-async fn an_acknowledged_batch_is_not_reclaimed() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 100, 1).await;
-        for n in 0..100 {
-            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-        }
-        // The first call writes and acknowledges the whole batch, so a second writer reclaims nothing.
-        let first =
-            orders::order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW).await.unwrap();
-        assert_eq!(first.written, 100);
-        let reclaimed =
-            orders::order_writer::write_reclaimed(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 0).await;
-        assert_eq!(reclaimed.unwrap().messages, 0, "{ledger}: everything was acknowledged");
-        assert_eq!(fixture.units().await, (0, 100, 0), "{ledger}");
-        let known = order_rows::load_many(&fixture.sql, &[&fixture.order_no(3), &fixture.order_no(4)]).await.unwrap();
-        assert_eq!(known.len(), 2);
-    }
-}
-
-#[tokio::test]
-async fn a_users_orders_are_listed_newest_first_in_pages() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 100, 100).await;
-        for n in 0..5 {
-            fixture.pending_order(n, "ada", 1).await;
-        }
-        fixture.pending_order(9, "bob", 1).await;
-        let user = UserId::parse("ada").unwrap();
-        let mut seen = Vec::new();
-        let mut before = None;
-        loop {
-            let page = Page { before: before.as_ref(), limit: 2 };
-            let page = order_list::list(&fixture.redis, &fixture.sql, &[], &user, page).await.unwrap();
-            let mine = page.iter().filter(|order| order.activity() == &fixture.activity);
-            seen.extend(mine.map(|order| (order.created_at, order.order_no.clone())));
-            match page.last() {
-                Some(last) => before = Some(last.order_no.clone()),
-                None => break,
-            }
-        }
-        assert_eq!(seen.len(), 5, "{ledger}");
-        assert!(seen.is_sorted_by(|a, b| a > b), "{ledger}: {seen:?}");
-    }
-}
-
-#[tokio::test]
 async fn a_failed_order_is_a_dead_letter_and_can_be_replayed() {
     use orders::dead_letters::{self, RequeueOutcome};
     for ledger in LEDGERS {
@@ -265,44 +217,6 @@ async fn an_unreadable_message_does_not_block_the_stream() {
         let letters = orders::dead_letters::list(&fixture.sql, "", 200).await.unwrap();
         let mine = letters.iter().filter(|letter| letter.order_no.starts_with(fixture.activity.as_str()));
         assert_eq!(mine.map(|letter| letter.message.as_str()).collect::<Vec<_>>(), ["nonsense"], "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_redis_that_lost_everything_is_rebuilt_from_the_ledger() {
-    use domain::activity::ActivityState;
-    use operations::upkeep::rebuild::RebuildOutcome;
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 10, 3).await;
-        let paid = fixture.pending_order(1, "ada", 2).await;
-        fixture.payment_succeeded(&paid, "e").await.unwrap();
-        fixture.pending_order(2, "bob", 1).await;
-        let cancelled = fixture.pending_order(3, "cyd", 3).await;
-        fixture.cancel(&cancelled).await.unwrap();
-        let rebuild_again = async || fixture.rebuild(WHOLE_REBUILD).await.unwrap();
-        assert_eq!(rebuild_again().await, RebuildOutcome::Open, "{ledger}: an open activity was rebuilt");
-        fixture.set_state(ActivityState::Paused).await;
-        let before = fixture.units().await;
-        let keys = Keys::of(&fixture.activity);
-        for key in ["gate", "stats", "orders", "holders"] {
-            fixture.run_redis(&["DEL", &keys.named(key)]).await;
-        }
-        for n in 1..=3 {
-            fixture.run_redis(&["DEL", &keys.order(fixture.order_no(n).ulid())]).await;
-        }
-        assert_eq!(rebuild_again().await, RebuildOutcome::Done { orders: 3, epoch: 2 }, "{ledger}");
-        assert_eq!(fixture.units().await, before, "{ledger}");
-        assert_eq!(
-            rebuild_again().await,
-            RebuildOutcome::Done { orders: 3, epoch: 3 },
-            "{ledger}: the second rebuild must have the same result"
-        );
-        assert_eq!(fixture.units().await, before, "{ledger}");
-        fixture.set_state(ActivityState::Published).await;
-        assert_eq!(fixture.refusal(3, "cyd", 3).await, None, "a used ticket replays");
-        assert_eq!(fixture.units().await, before, "{ledger}: the replayed reservation changed the stock");
-        fixture.reserve(9, "ada", 2).await.unwrap();
-        assert_eq!(fixture.units().await, before, "{ledger}: the per-buyer limit was not restored");
     }
 }
 
@@ -384,17 +298,4 @@ async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
         let forged = fixture.sql.run("UPDATE operator_changes SET operator = 'eve'", vec![]).await;
         assert!(matches!(forged, Err(StoreError::LedgerRefused(_))), "{ledger}: {forged:?}");
     }
-}
-
-#[tokio::test]
-async fn a_banned_user_cannot_reserve_until_the_ban_is_lifted() {
-    use domain::{http::problem::Code, ids::UserId};
-    use operations::commands::bans::{self, BanSubject};
-    let fixture = new_fixture("sqlite", 5, 1).await;
-    let banned = BanSubject::User(UserId::parse("mallory").unwrap());
-    bans::ban(&fixture.redis, &fixture.sql, &banned, domain::time::Millis(4_000_000_000_000), "robot").await.unwrap();
-    assert_eq!(fixture.reserve(1, "mallory", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::Banned, 0));
-    assert_eq!(fixture.refusal(2, "ada", 1).await, None);
-    bans::lift(&fixture.redis, &fixture.sql, &banned).await.unwrap();
-    assert_eq!(fixture.refusal(1, "mallory", 1).await, None);
 }

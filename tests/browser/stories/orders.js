@@ -1,4 +1,4 @@
-// The list of a buyer's orders while they can change (D6), and long words on the pages of orders.
+// The list of a buyer's orders while they can change (D6).
 
 import { createOrder } from "../support/app.js";
 import { recordText, setHidden, untilText } from "../support/page.js";
@@ -11,9 +11,6 @@ async function reserveOn(page, sale = {}) {
   await page.addInitScript((token) => localStorage.setItem("stampede.token", token), buyer.token);
   return order;
 }
-
-/** A sale of one item. */
-const saleOf = (name, sale = {}) => ({ ...sale, skus: [{ sku: "item", name, price: 189_900, currency: "EUR", total: 1 }] });
 
 /** The words of an element's text that are broken into several lines. */
 const brokenWords = (element) => element.evaluate(({ firstChild: text }) => {
@@ -31,7 +28,8 @@ const overflow = (page) =>
   page.evaluate((width) => document.scrollingElement.scrollWidth - width, page.viewportSize().width);
 
 test("an order to be paid can be read, says how long it is held, and leads to its payment", { tag: "@phone" }, async ({ page, words }) => {
-  const order = await reserveOn(page, saleOf("Rangefinder body"));
+  const item = { sku: "item", name: "Rangefinder body", price: 189_900, currency: "EUR", total: 1 };
+  const order = await reserveOn(page, { skus: [item] });
   await page.goto("/orders");
   await untilText(page, "order-link", "1 × Rangefinder body");
   const pay = page.getByTestId("order-pay");
@@ -107,16 +105,4 @@ test("the list asks for an order while it can change and the page is shown, and 
   asked = 0;
   await page.clock.runFor(600_000);
   expect(asked, "of a paid order").toBe(0);
-});
-
-test("a long word wraps on the pages of orders", { tag: "@phone" }, async ({ page, words }) => {
-  const word = `https://shop.example/${"x".repeat(90)}`;
-  const order = await reserveOn(page, saleOf(word, { title: word }));
-  await page.goto("/orders");
-  await untilText(page, "order-link", word);
-  expect(await overflow(page), "the list").toBe(0);
-  await page.goto(`/order?order_no=${order}`);
-  await untilText(page, "headline", words["order.pending_payment"]);
-  await expect(page.getByText(word)).toHaveCount(2);
-  expect(await overflow(page), "the order").toBe(0);
 });

@@ -178,34 +178,6 @@ async fn publishing_again_after_a_redis_loss_counts_the_ledgers_orders() {
     }
 }
 
-/// Runs `action` before each call of a rebuild in turn. Asserts `expected` left, held and sold units afterwards.
-async fn at_every_call_of_a_rebuild(action: impl AsyncFn(&RealFixture), expected: (i64, i64, i64)) {
-    let setup = async |ledger: &'static str| {
-        let fixture = new_fixture(ledger, 10, 5).await;
-        for n in 1..=4 {
-            fixture.pending_order(n, "ada", 1).await;
-        }
-        fixture.paid_order(5, "bob").await;
-        pause(&fixture).await;
-        fixture
-    };
-    at_every_call(
-        setup,
-        async |redis, sql, fixture| {
-            rebuild_of(redis, sql, &fixture.activity, WHOLE_REBUILD).run(None).await.unwrap();
-        },
-        action,
-        async |fixture, point| {
-            // If `action` was another rebuild, this one may have been fenced.
-            fixture.recover().await;
-            assert_eq!(fixture.units().await, expected, "{point}");
-            resume(fixture).await;
-            assert_eq!(fixture.held_by("ada").await, expected.1, "{point}: ada's units");
-        },
-    )
-    .await;
-}
-
 /// Publishing rebuilds a gate that is missing. Afterwards the activity accepts orders, and they are written.
 #[tokio::test]
 async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
@@ -229,31 +201,6 @@ async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {
             assert_eq!(fixture.write_batch().await.unwrap().failed, 0, "{point}");
             assert_eq!(fixture.units().await, (7, 3, 0), "{point}");
         },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn an_order_cancelled_at_any_call_of_a_rebuild_returns_its_unit_once() {
-    at_every_call_of_a_rebuild(
-        async |fixture| {
-            for n in [1, 3] {
-                fixture.cancel(&fixture.order_no(n)).await.unwrap();
-            }
-        },
-        (7, 2, 1),
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn concurrent_rebuilds_leave_consistent_counts() {
-    at_every_call_of_a_rebuild(
-        async |fixture| {
-            let other = rebuild_activity(fixture).await;
-            assert!(matches!(other, RebuildOutcome::Done { .. } | RebuildOutcome::Queued), "{other:?}");
-        },
-        (5, 4, 1),
     )
     .await;
 }

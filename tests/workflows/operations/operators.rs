@@ -25,8 +25,8 @@ use stores::{
 use crate::{
     at_every_call::{Interleaved, at_every_call},
     fixture::{LEDGERS, NOW, check_gates, new_fixture, operator},
-    operations::epochs::{RealFixture, pause, resume},
-    stores::{CountingRedis, RealLedger, RealRedis, failing},
+    operations::epochs::{RealFixture, resume},
+    stores::{CountingRedis, RealRedis, failing},
 };
 
 /// Ten seconds after [`NOW`]. The sweeper repairs a change only after a grace period, in which the operator's own
@@ -94,43 +94,6 @@ async fn a_reduction_that_only_redis_has_is_undone_by_the_sweeper() {
         assert_eq!(fixture.units().await, (10, 0, 0), "{ledger}");
         assert_eq!(sweep().await, 0, "{ledger}: once");
     }
-}
-
-/// Lowers the total by one in Redis, and dies before the ledger has it.
-async fn reduce_and_die(redis: &Interleaved<'_, RealRedis>, sql: &Interleaved<'_, RealLedger>, fixture: &RealFixture) {
-    let restock = operator(redis, &without_changes(sql)).restock(&fixture.activity, &fixture.sku, -1, None).await;
-    assert!(!matches!(restock, Ok(OperationOutcome::Done(_))), "{restock:?}");
-}
-
-#[tokio::test]
-async fn a_reduction_raises_no_total_that_another_lowered_further() {
-    at_every_call(
-        async |ledger| new_fixture(ledger, 10, 5).await,
-        reduce_and_die,
-        async |fixture| {
-            let lowered = fixture.restock(-5).await;
-            assert!(matches!(lowered, OperationOutcome::Done(_)), "{lowered:?}");
-        },
-        async |fixture, point| {
-            let left = fixture.stock().await;
-            assert!((4..=5).contains(&left), "{point}: {left}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_reduction_that_dies_undoes_no_pause() {
-    at_every_call(
-        async |ledger| new_fixture(ledger, 10, 5).await,
-        reduce_and_die,
-        pause,
-        async |fixture, point| {
-            let state = fixture.run_redis(&["HMGET", &fixture.key("gate"), "state"]).await;
-            assert_eq!(state, [RedisValue::Bytes(b"paused".to_vec())], "{point}");
-        },
-    )
-    .await;
 }
 
 #[tokio::test]

@@ -190,25 +190,6 @@ async fn two_rebuilds_in_calls_at_once_count_every_unit_once() {
 }
 
 #[tokio::test]
-async fn alternating_calls_of_two_rebuilds_share_the_work() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 10, 2).await;
-        set_up(&fixture).await;
-        let (first, second) = futures::future::join(
-            rebuild_in_calls(&fixture.redis, &fixture.sql, &fixture),
-            rebuild_in_calls(&fixture.redis, &fixture.sql, &fixture),
-        )
-        .await;
-        for outcomes in [&first, &second] {
-            assert!(matches!(outcomes.last(), Some(RebuildOutcome::Done { orders: 4, .. })), "{ledger}: {outcomes:?}");
-        }
-        fixture.recover().await;
-        assert_eq!(fixture.units().await, (7, 2, 1), "{ledger}");
-        assert_eq!(holders(&fixture).await, [1, 1, 1], "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn a_caller_that_names_the_epoch_begins_no_second_rebuild() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 10, 2).await;

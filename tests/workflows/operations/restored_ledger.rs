@@ -10,8 +10,7 @@ use sale::ledger::epochs;
 use stores::Sql;
 
 use crate::{
-    crash_points::crash_at_every_call_and_recover,
-    fixture::{LEDGERS, NOW, WHOLE_REBUILD, new_fixture},
+    fixture::{LEDGERS, NOW, new_fixture},
     operations::epochs::{RealFixture, pause, rebuild_activity, resume},
 };
 
@@ -56,21 +55,6 @@ async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transiti
         assert_eq!(fixture.redis_status(&fixture.order_no(2)).await, Some(OrderStatus::Cancelled), "{ledger}");
         assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}");
         assert_eq!(fixture.check_gates().await, (0, 0), "{ledger}: once");
-        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_rebuild_starts_an_epoch_later_than_both_stores_and_writes_queued_orders() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 3, 1).await;
-        start_second_epoch(&fixture).await;
-        fixture.restore_older_ledger(&[]).await;
-        fixture.reserve(1, "ada", 1).await.unwrap();
-        pause(&fixture).await;
-        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 3 }, "{ledger}");
-        resume(&fixture).await;
-        assert_eq!(fixture.units().await, (2, 1, 0), "{ledger}");
         assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
     }
 }
@@ -246,19 +230,6 @@ async fn a_paid_order_that_the_restored_ledger_has_as_unpaid_stays_paid() {
 }
 
 #[tokio::test]
-async fn an_order_that_the_ledger_lost_within_an_epoch_is_backfilled_too() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 2, 1).await;
-        let lost = fixture.paid_order(1, "ada").await;
-        fixture.restore_older_ledger(&[&lost]).await;
-        pause(&fixture).await;
-        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
-        assert_eq!(fixture.ledger_status(&lost).await, Some(OrderStatus::Paid), "{ledger}");
-        assert_eq!(fixture.units().await, (1, 0, 1), "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn an_order_of_an_older_epoch_is_not_backfilled() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
@@ -299,28 +270,4 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         fixture.write_batch().await.unwrap();
         assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
     }
-}
-
-#[tokio::test]
-async fn a_rebuild_that_crashes_while_it_backfills_orders_can_be_repeated() {
-    crash_at_every_call_and_recover(
-        4,
-        async |fixture| {
-            start_second_epoch(fixture).await;
-            let pending = fixture.pending_order(1, "ada", 1).await;
-            let paid = fixture.paid_order(2, "bob").await;
-            fixture.restore_older_ledger(&[&pending, &paid]).await;
-            pause(fixture).await;
-        },
-        async |fixture| fixture.rebuild(WHOLE_REBUILD).await.map(|_| ()),
-        async |fixture| {
-            fixture.recover().await;
-            assert!(matches!(rebuild_activity(fixture).await, RebuildOutcome::Done { orders: 2, .. }));
-        },
-        async |fixture, point| {
-            assert_eq!(fixture.units().await, (2, 1, 1), "{point}");
-            assert_eq!(fixture.ledger_status(&fixture.order_no(2)).await, Some(OrderStatus::Paid), "{point}");
-        },
-    )
-    .await;
 }

@@ -248,14 +248,8 @@ async fn concurrent_writers_write_each_order_once() {
         for text in &duplicates {
             append_again(&fixture, text).await;
         }
-        let writers = (0..6).map(|n| async move { n });
-        let writers = writers.map(async |n| {
-            let n = n.await;
-            match n % 2 {
-                0 => order_writer::write_new(&fixture.redis, &fixture.sql, &fixture.activity, NOW).await,
-                _ => order_writer::write_reclaimed(&fixture.redis, &fixture.sql, &fixture.activity, NOW, 0).await,
-            }
-        });
+        let writers = (0..6)
+            .map(async |n| if n % 2 == 0 { fixture.write_batch().await } else { fixture.write_reclaimed().await });
         for written in futures::future::join_all(writers).await {
             written.unwrap();
         }

@@ -27,20 +27,6 @@ async fn a_payment_that_redis_lost_is_drift_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_release_that_redis_lost_returns_its_unit_once() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 1, 1).await;
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        let snapshot = fixture.snapshot_redis().await;
-        fixture.cancel(&order_no).await.unwrap();
-        fixture.lose_redis_writes(&snapshot).await;
-        fixture.recover().await;
-        assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::Cancelled), "{ledger}");
-        assert_eq!(fixture.units().await, (1, 0, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn an_extension_that_redis_lost_comes_back() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;

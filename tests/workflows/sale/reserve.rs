@@ -44,24 +44,6 @@ async fn a_ticket_makes_one_order_and_repeats_its_first_response() {
 }
 
 #[tokio::test]
-async fn the_ticket_of_a_released_order_stays_used() {
-    let fixture = new_fixture("sqlite", 1, 1).await;
-    let order_no = fixture.pending_order(1, "ada", 1).await;
-    fixture.cancel(&order_no).await.unwrap();
-    assert_eq!(fixture.refusal(1, "ada", 1).await, None, "the first answer again");
-    assert_eq!(fixture.units().await, (1, 0, 0), "and no second order");
-}
-
-#[tokio::test]
-async fn a_refused_ticket_can_be_used_later() {
-    let fixture = new_fixture("sqlite", 1, 1).await;
-    let first = fixture.pending_order(1, "ada", 1).await;
-    assert_eq!(fixture.refusal(2, "bob", 1).await, Some(Code::SoldOut));
-    fixture.cancel(&first).await.unwrap();
-    assert_eq!(fixture.refusal(2, "bob", 1).await, None);
-}
-
-#[tokio::test]
 async fn missing_counters_are_not_ready_and_the_stock_is_never_created() {
     let fixture = new_fixture("sqlite", 5, 1).await;
     fixture.run_redis(&["DEL", &fixture.key("stats")]).await;
