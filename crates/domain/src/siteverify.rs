@@ -205,13 +205,6 @@ mod tests {
     }
 
     #[test]
-    fn a_token_has_one_record() {
-        let (one, two) = (record("one", Millis(0)), record("two", Millis(0)));
-        assert_eq!(one, record("one", Millis(0)));
-        assert!(one.id.len() == 32 && one.id != two.id);
-    }
-
-    #[test]
     fn hosted_checks_need_all_their_variables() {
         let good = |name: &str| match name {
             "siteverify_url" => "https://challenges.cloudflare.com/turnstile/v0/siteverify",
