@@ -68,13 +68,9 @@ impl<T> Drop for Shared<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        cell::Cell,
-        convert::Infallible,
-        future::Future,
-        pin::pin,
-        task::{Context, Poll, Waker},
-    };
+    use std::{cell::Cell, convert::Infallible};
+
+    use futures::FutureExt;
 
     use super::*;
 
@@ -89,10 +85,8 @@ mod tests {
             OPENED.set(OPENED.get() + 1);
             Ok::<_, Infallible>(OPENED.get())
         };
-        match pin!(Shared::open(&SLOT, keep_unused, open)).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(connection)) => connection,
-            Poll::Pending => panic!("it waits"),
-        }
+        let Ok(connection) = Shared::open(&SLOT, keep_unused, open).now_or_never().expect("it does not wait");
+        connection
     }
 
     #[test]

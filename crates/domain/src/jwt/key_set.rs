@@ -43,9 +43,6 @@ pub struct KeySetVerifier(Vec<Rules>);
 impl KeySetVerifier {
     /// Creates a verifier from the variables `jwt_algorithm`, `jwt_issuer` and `jwt_audience`. `algorithms` are one or
     /// more of `RS256`, `ES256` and `EdDSA`, separated by spaces.
-    ///
-    /// # Errors
-    /// What is wrong with the algorithms.
     pub fn new(algorithms: &str, issuer: &str, audience: &str) -> Result<Self, Fault> {
         let fault = |reason: String| Fault::new("jwt_algorithm", reason);
         let parse = |name: &str| match name {
@@ -62,9 +59,6 @@ impl KeySetVerifier {
     }
 
     /// Returns the claims of a token that is valid now.
-    ///
-    /// # Errors
-    /// See [`KeySetError`].
     pub fn verify(&self, token: &str, keys: &KeySet) -> Result<Claims, KeySetError> {
         let error = KeySetError::Token;
         let header = decode_header(token).map_err(|_| error(TokenError::Malformed))?;

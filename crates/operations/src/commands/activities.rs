@@ -53,9 +53,6 @@ pub enum DeleteOutcome {
 }
 
 /// Deletes a draft.
-///
-/// # Errors
-/// `LedgerUnavailable`: the draft may or may not be deleted.
 pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId) -> Result<DeleteOutcome, StoreError> {
     let Some(old) = activities::load(sql, id).await? else { return Ok(DeleteOutcome::NotFound) };
     if old.state != ActivityState::Draft {
