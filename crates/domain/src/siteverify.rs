@@ -170,12 +170,7 @@ mod tests {
         ] {
             assert_eq!(verdict(failed), Verdict::Failed, "{failed}");
         }
-        for code in [
-            "timeout-or-duplicate",
-            "expired-input-response",
-            "already-seen-response",
-            "invalid-or-already-seen-response",
-        ] {
+        for code in SPENT {
             let spent = json!({"success": false, "hostname": "shop.example", "error-codes": [code]}).to_string();
             assert_eq!(verdict(&spent), Verdict::Spent, "{code}");
         }

@@ -188,12 +188,4 @@ mod tests {
             assert_eq!(request("/", &headers).matches_etag(r#""a""#), matches, "{lines:?}");
         }
     }
-
-    #[test]
-    fn the_length_of_the_body_is_a_number() {
-        for (value, length) in [("0", Some(0)), ("16384", Some(16_384)), ("-1", None), ("x", None), ("", None)] {
-            assert_eq!(content_length(&&[("content-length", value)][..]), length, "{value}");
-        }
-        assert_eq!(content_length(&&[][..]), None);
-    }
 }
