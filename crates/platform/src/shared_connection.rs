@@ -19,8 +19,8 @@ pub struct Shared<T: 'static> {
 }
 
 impl<T> Shared<T> {
-    /// Returns the connection in `slot`; opens one if there is none, as [`Once::get_or_init`] does.
-    /// The last user closes the connection, unless `keep_unused` says to keep it then.
+    /// Returns the connection in `slot`; opens one if there is none. Concurrent callers wait for the first one. The last
+    /// user closes the connection, unless `keep_unused` says to keep it then.
     pub async fn open<E>(
         slot: &'static Slot<T>,
         keep_unused: fn(&T) -> bool,
