@@ -128,7 +128,7 @@ pub struct ActivitySpec {
     /// When reservations end.
     pub ends_at: Millis,
     /// Seconds that a buyer has to pay before the order expires.
-    #[serde(default = "default_pay_timeout")]
+    #[serde(default = "default_number::<300>")]
     #[schemars(range(min = 1, max = 86_400))]
     pub pay_timeout_seconds: i64,
     /// Seconds by which starting a payment extends the hold, once.
@@ -136,14 +136,14 @@ pub struct ActivitySpec {
     #[schemars(range(min = 0, max = 86_400))]
     pub pay_extension_seconds: i64,
     /// Maximum live units of one SKU per user.
-    #[serde(default = "default_per_user")]
+    #[serde(default = "default_number::<1>")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub per_user: i64,
     /// The human check.
     #[serde(default)]
     pub human_check: HumanCheck,
     /// The lowest cost factor of a proof of work; demand raises it up to 8.
-    #[serde(default = "default_min_difficulty")]
+    #[serde(default = "default_number::<1>")]
     #[schemars(range(min = 1, max = MAX_DIFFICULTY))]
     pub min_difficulty: i64,
     /// Conditions that a user must meet.
@@ -162,7 +162,7 @@ pub struct ActivitySpec {
     pub limits: Limits,
     /// Maximum predicted wait, in seconds, until a new order is written to the ledger. Above it, reservations are shed
     /// (B9).
-    #[serde(default = "default_max_wait")]
+    #[serde(default = "default_number::<60>")]
     #[schemars(range(min = 1, max = 86_400))]
     pub max_wait_seconds: i64,
     /// The SKUs; 1 to 50.
@@ -174,20 +174,8 @@ pub struct ActivitySpec {
 /// The longest time in which a buyer may request a refund, unless it has no end: ten years.
 pub const MAX_REFUND_WINDOW_SECONDS: i64 = 10 * 366 * 86_400;
 
-fn default_max_wait() -> i64 {
-    60
-}
-
-fn default_min_difficulty() -> i64 {
-    1
-}
-
-fn default_pay_timeout() -> i64 {
-    300
-}
-
-fn default_per_user() -> i64 {
-    1
+fn default_number<const N: i64>() -> i64 {
+    N
 }
 
 fn default_true() -> bool {

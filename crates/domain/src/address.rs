@@ -155,6 +155,7 @@ mod tests {
         let cipher = AddressCipher::new("a secret of some length").expect("a cipher");
         let sealed = cipher.seal(&ours, &address(), [7; 24]).expect("sealed");
         assert_eq!(cipher.open(&ours, &sealed), Some(address()));
+        assert_ne!(cipher.seal(&ours, &address(), [8; 24]).as_ref(), Some(&sealed));
         assert_eq!(cipher.open(&theirs, &sealed), None, "bound to its order");
         assert_eq!(AddressCipher::new("another secret").expect("a cipher").open(&ours, &sealed), None);
         let at = sealed.len() - 9;
@@ -166,12 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_sealed_text_nor_debug_output_shows_the_address() {
-        let ours = order_no("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV");
-        let cipher = AddressCipher::new("a secret of some length").expect("a cipher");
-        let sealed = cipher.seal(&ours, &address(), [7; 24]).expect("sealed");
-        let again = cipher.seal(&ours, &address(), [8; 24]).expect("sealed");
-        assert!(!sealed.contains("Ada") && sealed != again);
+    fn debug_output_does_not_show_the_address() {
         assert_eq!(format!("{:?}", address()), "Address(…)");
     }
 

@@ -74,61 +74,6 @@ pub fn step(status: OrderStatus) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        ids::{OrderNo, SkuId, UserId},
-        money::Money,
-    };
-
-    const SECRETS: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-    fn event(status: OrderStatus) -> Event {
-        let order = Order {
-            order_no: OrderNo::parse("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV").expect("an order number"),
-            user: UserId::parse("ada").expect("a user"),
-            status,
-            sku: SkuId::parse("phone").expect("a SKU"),
-            quantity: 1,
-            money: Money::new(100, "EUR"),
-            created_at: Millis(0),
-            pay_by: Some(Millis(300_000)),
-            paid_at: None,
-            reason: None,
-            checkout_url: None,
-            declined_at: None,
-            ahead: 0,
-            estimated_wait_ms: 0,
-        };
-        Event { order, happened_at: Millis(1_000) }
-    }
-
-    #[test]
-    fn attempts_share_id_and_body_but_not_the_timestamp() {
-        let event = event(OrderStatus::Paid);
-        let (first, again) = (event.message(SECRETS, Millis(5_000)), event.message(SECRETS, Millis(10_000)));
-        let (first, again) = (first.expect("signed"), again.expect("signed"));
-        assert_eq!((&first.id, &first.body), (&again.id, &again.body));
-        assert_eq!((first.timestamp.as_str(), again.timestamp.as_str()), ("5", "10"));
-        assert_ne!(first.signature, again.signature);
-        assert_eq!(first.signature.split(' ').count(), 2, "one for each secret");
-        assert!(!first.id.contains('.'));
-        assert!(first.body.contains(r#""type":"order.paid""#), "{}", first.body);
-    }
-
-    #[test]
-    fn nothing_is_signed_with_an_invalid_secret() {
-        for secrets in ["", " ", "whsec_!", "plain"] {
-            assert_eq!(event(OrderStatus::Paid).message(secrets, Millis(0)), None, "{secrets:?}");
-        }
-    }
-
-    #[test]
-    fn the_retry_schedule_is_that_of_the_specification() {
-        let seconds: Vec<_> = (1..=10).map(|n| retry_delay_ms(n).map(|ms| ms / 1_000)).collect();
-        let hours = |n: i64| Some(n * 3_600);
-        let expected =
-            [Some(5), Some(300), Some(1_800), hours(2), hours(5), hours(10), hours(14), hours(20), hours(24), None];
-        assert_eq!(seconds, expected);
-    }
 
     #[test]
     fn every_transition_increases_the_step() {

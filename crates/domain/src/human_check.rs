@@ -44,16 +44,13 @@ pub struct CheckRecord {
 }
 
 /// Why a check is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckError {
     /// Malformed or too long, its signature is invalid, or it was issued for another user or activity.
-    #[error("The check is not one that was given to you for this sale. Ask for a new one.")]
     Forged,
     /// Past its lifetime.
-    #[error("The check has expired. Ask for a new one.")]
     Expired,
     /// A genuine check with a wrong answer. Record it as used: it must not be tried again.
-    #[error("The check was not solved. Ask for a new one.")]
     Unsolved(CheckRecord),
 }
 

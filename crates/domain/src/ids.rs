@@ -20,9 +20,6 @@ macro_rules! text_id {
 
         impl $name {
             /// Validates an identifier.
-            ///
-            /// # Errors
-            /// [`InvalidId`] if `text` breaks the rule.
             pub fn parse(text: &str) -> Result<Self, InvalidId> {
                 let valid: fn(&str) -> bool = $valid;
                 if valid(text) { Ok(Self(text.to_owned())) } else { Err(InvalidId($rule)) }

@@ -158,9 +158,6 @@ struct Key {
 impl Verifier {
     /// Creates a verifier from the variables `jwt_algorithm`, `jwt_key`, `jwt_issuer` and `jwt_audience`. The key is a PEM,
     /// a JWK or a set of up to four JWKs; for HS256 a secret, or two separated by a space, newest first.
-    ///
-    /// # Errors
-    /// What is wrong with the algorithm or the key.
     pub fn new(algorithm: &str, key: &str, issuer: &str, audience: &str) -> Result<Self, Fault> {
         let (algorithm, keys) = match algorithm {
             "RS256" => (Algorithm::RS256, public_keys(algorithm, key, DecodingKey::from_rsa_pem)?),

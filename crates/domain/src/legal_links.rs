@@ -18,9 +18,6 @@ pub struct LegalLinks {
 
 impl LegalLinks {
     /// Reads `terms=…`, `privacy=…` and `imprint=…`, separated by spaces; each is optional.
-    ///
-    /// # Errors
-    /// What is wrong with the first bad entry.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut links = Self::default();
         for entry in text.split_whitespace() {

@@ -53,9 +53,6 @@ pub struct Operators(Vec<(String, Operator)>);
 
 impl Operators {
     /// Reads the variables `admin_token`, whose secrets are strong, and `operator_tokens`.
-    ///
-    /// # Errors
-    /// What is wrong with `operator_tokens`: an entry that is not `name:roles:token`, or a weak token.
     pub fn parse(admin_token: &str, operator_tokens: &str) -> Result<Self, &'static str> {
         let admin = Operator { name: "admin".to_owned(), roles: vec![Role::Operate, Role::Money] };
         let mut all: Vec<_> = secret::active(admin_token).map(|token| (token.to_owned(), admin.clone())).collect();

@@ -27,9 +27,6 @@ pub use crate::variables::{Fault, Variables};
 pub type Parser<T> = fn(&Variables) -> Result<T, Fault>;
 
 /// Checks every variable, also where no function refuses to serve.
-///
-/// # Errors
-/// The first fault.
 pub fn check(variables: &Variables) -> Result<(), Fault> {
     TICKET_SECRET(variables)?;
     TokenVerifier::parse(variables)?;
@@ -186,9 +183,6 @@ pub struct PaymentSettings {
 
 impl PaymentSettings {
     /// Parses the settings.
-    ///
-    /// # Errors
-    /// The variable that the configured provider needs.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
         let settings = Self {
             provider: PAYMENT_PROVIDER(variables)?,

@@ -200,11 +200,21 @@ mod tests {
         let now = now();
         let good = sign_standard(SECRET, "msg_1", Millis(now * 1000), BODY).expect("signed");
         let wrong = sign_standard(OTHER, "msg_1", Millis(now * 1000), BODY).expect("signed");
+        let body = String::from_utf8_lossy(BODY).into_owned();
+        let both = sign(&format!("{OTHER} {SECRET}"), "msg_1".to_owned(), Millis(now * 1000), body);
+        assert_eq!(both.map(|message| message.signature), Some(format!("{wrong} {good}")), "one for each secret");
         let now = now.to_string();
         assert!(verified(SECRET, &now, &good));
         assert!(verified(SECRET, &now, &format!("{wrong} v1a,AAAA {good} v9,zzz")));
         assert!(verified(&format!("{OTHER} {SECRET}"), &now, &good), "two live secrets");
         assert!(!verified(SECRET, &now, &format!("{wrong} {wrong} {wrong}")));
+    }
+
+    #[test]
+    fn nothing_is_signed_with_an_invalid_secret() {
+        for secrets in ["", " ", "whsec_!", "plain", &format!("{SECRET} whsec_!")] {
+            assert_eq!(sign(secrets, String::new(), Millis(0), String::new()), None, "{secrets:?}");
+        }
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub async fn gate(activity: &ActivityId) -> Result<Rc<CachedGate>, ApiError> {
 /// Those of [`gate`]; `not_found` if the ledger has no such activity; [`ApiError::Store`] if Redis is unavailable, or
 /// the ledger is and there is no key-value copy of this version.
 pub async fn activity(activity: &ActivityId) -> Result<Rc<CachedActivity>, ApiError> {
-    let version = gate(activity).await?.version;
+    let version = gate(activity).await?.snapshot.version;
     let cached = ACTIVITIES.with_borrow_mut(|activities| activities.get(activity));
     let found = cached.get_or_fetch(async || load(activity, version).await).await?;
     found.ok_or_else(|| not_found("There is no such sale."))

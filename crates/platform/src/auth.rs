@@ -92,9 +92,6 @@ pub async fn order_no(text: &str) -> Result<OrderNo, ApiError> {
 }
 
 /// As [`order_no`], but `None` for a number that this app never issued.
-///
-/// # Errors
-/// `not_ready` if `ticket_secret` is missing or weak.
 pub async fn issued_order_no(text: &str) -> Result<Option<OrderNo>, Problem> {
     let Ok(order_no) = OrderNo::parse(text) else { return Ok(None) };
     Ok(settings::load(settings::ORDER_NUMBER_KEYS).await?.verify(&order_no).then_some(order_no))

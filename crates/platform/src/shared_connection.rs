@@ -21,9 +21,6 @@ pub struct Shared<T: 'static> {
 impl<T> Shared<T> {
     /// Returns the connection in `slot`; opens one if there is none. Concurrent callers wait for the first one. The last
     /// user closes the connection, unless `keep_unused` says to keep it then.
-    ///
-    /// # Errors
-    /// Those of `open`, to the caller that ran it; a waiting caller then runs its own `open`.
     pub async fn open<E>(
         slot: &'static Slot<T>,
         keep_unused: fn(&T) -> bool,
@@ -68,13 +65,9 @@ impl<T> Drop for Shared<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        cell::Cell,
-        convert::Infallible,
-        future::Future,
-        pin::pin,
-        task::{Context, Poll, Waker},
-    };
+    use std::{cell::Cell, convert::Infallible};
+
+    use futures::FutureExt;
 
     use super::*;
 
@@ -89,10 +82,8 @@ mod tests {
             OPENED.set(OPENED.get() + 1);
             Ok::<_, Infallible>(OPENED.get())
         };
-        match pin!(Shared::open(&SLOT, keep_unused, open)).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(connection)) => connection,
-            Poll::Pending => panic!("it waits"),
-        }
+        let Ok(connection) = Shared::open(&SLOT, keep_unused, open).now_or_never().expect("it does not wait");
+        connection
     }
 
     #[test]

@@ -47,10 +47,10 @@ pub async fn with_timeout<T>(timeout: Duration, future: impl Future<Output = T>)
         }
         let wait = wait.get_or_insert_with(|| Wait::start(timeout));
         while wait.notified.as_mut().poll(context).is_ready() {
-            if wait.is_elapsed() {
+            if TIMER.with(|timer| timer.ticks.get() >= wait.deadline) {
                 return Poll::Ready(None);
             }
-            wait.rearm();
+            wait.notified = notify_at(wait.id, wait.deadline);
         }
         if !TIMER.with(|timer| timer.running.replace(true)) {
             wit_bindgen::spawn(run());
@@ -76,14 +76,6 @@ impl Wait {
         // The current tick does not count, because part of it has passed.
         let deadline = TIMER.with(|timer| timer.ticks.get() + ticks + 1);
         Self { id, deadline, notified: notify_at(id, deadline) }
-    }
-
-    fn is_elapsed(&self) -> bool {
-        TIMER.with(|timer| timer.ticks.get() >= self.deadline)
-    }
-
-    fn rearm(&mut self) {
-        self.notified = notify_at(self.id, self.deadline);
     }
 }
 

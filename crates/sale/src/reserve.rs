@@ -152,7 +152,7 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveRepl
     Ok(ReserveReply { now, rate_limits, gate, is_repeat: word == "repeated", outcome })
 }
 
-fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {
+pub(crate) fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {
     Ok(Order {
         order_no: request.order_no.clone(),
         user: request.user.clone(),

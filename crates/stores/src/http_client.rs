@@ -41,9 +41,6 @@ pub struct NoResponse(pub String);
 /// An HTTP client.
 pub trait HttpClient {
     /// Sends one request and waits for the response.
-    ///
-    /// # Errors
-    /// [`NoResponse`] after a timeout or a connection error.
     fn send(&self, request: HttpRequest) -> impl Future<Output = Result<HttpResponse, NoResponse>>;
 }
 

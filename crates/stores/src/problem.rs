@@ -35,12 +35,6 @@ mod tests {
     const TEXT: &str = "canceling statement due to lock timeout";
 
     #[test]
-    fn a_lock_timeout_of_the_ledger_is_answered_with_a_retry() {
-        let problem = StoreError::from_postgres_error(Some("55P03"), TEXT.to_owned()).to_problem();
-        assert_eq!((problem.code, problem.retry_after), (Code::NotReady, Some(2)));
-    }
-
-    #[test]
     fn only_an_unavailable_store_or_a_rebuild_is_worth_a_retry() {
         let text = || TEXT.to_owned();
         for (error, code) in [

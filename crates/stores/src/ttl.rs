@@ -19,15 +19,3 @@ pub fn is_fresh(at: Millis, now: Millis, max_age_ms: i64) -> bool {
 pub fn is_usable(at: Millis, now: Millis, is_fetching: bool) -> bool {
     is_fresh(at, now, if is_fetching { MAX_AGE_MS + STALE_WHILE_REFRESH_MS } else { MAX_AGE_MS })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_copy_is_used_for_900_ms_and_for_100_more_while_one_request_fetches() {
-        let is_usable = |now, is_fetching| is_usable(Millis(1_000), Millis(now), is_fetching);
-        assert_eq!([999, 1_000, 1_900, 1_901].map(|now| is_usable(now, false)), [false, true, true, false]);
-        assert_eq!([999, 1_000, 2_000, 2_001].map(|now| is_usable(now, true)), [false, true, true, false]);
-    }
-}

@@ -24,5 +24,5 @@ async fn document(activity: &str) -> Result<GateDocument, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
     let cached_gate = activity_cache::gate(&activity).await?;
     // Redis's time, plus what has passed on the instance's clock since it was read.
-    Ok(cached_gate.document(cached_gate.redis_time(clock::now())))
+    Ok(cached_gate.snapshot.document(cached_gate.redis_time(clock::now())))
 }

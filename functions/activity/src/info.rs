@@ -1,31 +1,26 @@
 //! Serves one activity: the public part of its spec, and its stock.
 
-use std::rc::Rc;
-
 use domain::ids::ActivityId;
 use platform::{
     activity_cache, clock,
     http::{ApiError, Response, not_found},
 };
-use sale::visitors::{CachedActivity, CachedGate};
 use stores::StoreError;
 
 /// Handles `GET /api/activities/:activity`. `as_of` in the response is Redis's time when the stock was read.
 pub async fn get(activity: &str) -> Result<Response, ApiError> {
     let activity = ActivityId::parse(activity).map_err(|_| not_found("There is no such sale."))?;
-    let (cached, cached_gate) = match load(&activity).await {
-        Ok((cached, cached_gate)) => (cached, Some(cached_gate)),
+    let load = async || {
+        let cached_gate = activity_cache::gate(&activity).await?;
+        Ok::<_, ApiError>((activity_cache::activity(&activity).await?, Some(cached_gate)))
+    };
+    let (cached, cached_gate) = match load().await {
         // While Redis is unavailable, the cached spec is served; `left` and `as_of` are null.
         Err(error @ ApiError::Store(StoreError::RedisUnavailable(_))) => {
             (activity_cache::cached(&activity).await.ok_or(error)?, None)
         }
-        Err(error) => return Err(error),
+        loaded => loaded?,
     };
     let document = cached.document(cached_gate.as_deref(), clock::now());
     Ok(Response::json(200, &document))
-}
-
-async fn load(activity: &ActivityId) -> Result<(Rc<CachedActivity>, Rc<CachedGate>), ApiError> {
-    let cached_gate = activity_cache::gate(activity).await?;
-    Ok((activity_cache::activity(activity).await?, cached_gate))
 }

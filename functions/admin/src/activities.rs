@@ -46,10 +46,7 @@ pub async fn get(request: &Request, id: &ActivityId) -> Result<Outcome, ApiError
     let found = activities::load(&SpinLedger::open().await, id).await?;
     let found = found.ok_or_else(|| not_found("There is no such sale."))?;
     let etag = format!("\"{}\"", found.version);
-    let response = match request.matches_etag(&etag) {
-        true => Response::empty(304),
-        false => Response::json(200, &found),
-    };
+    let response = if request.matches_etag(&etag) { Response::empty(304) } else { Response::json(200, &found) };
     Ok(read(response.header("etag", etag), &[found]))
 }
 

@@ -47,7 +47,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
 }
 
 async fn proof_of_work(precheck: &Precheck, factor: i64) -> Result<Value, ApiError> {
-    let (gate, least) = (&precheck.cached_gate, precheck.activity.spec.min_difficulty);
+    let (gate, least) = (&precheck.cached_gate.snapshot, precheck.activity.spec.min_difficulty);
     let difficulty = (difficulty(gate.visitors, gate.total_units(), least) * factor).min(MAX_DIFFICULTY);
     let (keys, subject) = (settings::load(settings::CHECK_KEYS).await?, precheck.subject());
     #[allow(clippy::cast_possible_truncation, reason = "any 64 of the random bits will do")]

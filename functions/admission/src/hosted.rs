@@ -62,10 +62,7 @@ pub async fn verify(request: &Request, token: &str, now: Millis) -> Result<Check
             Ok(CheckResult { outcome: CheckOutcome::Failed(None), detail: "The check was not solved. Solve it again." })
         }
         // No abuse: the visitor may have repeated a request whose reply was lost.
-        Verdict::Spent => {
-            let detail = "The check was used before, or is too old. Solve it again.";
-            Err(check_failed(detail).into())
-        }
+        Verdict::Spent => Err(check_failed("The check was used before, or is too old. Solve it again.").into()),
         Verdict::Unknown(reason) => {
             if let Some(number) = UNKNOWN.with(|limit| limit.count(now)) {
                 log::error("human check not verified", &[("because", reason.into()), ("number", number.into())]);

@@ -128,7 +128,7 @@ impl Eligible {
         let cached_gate = activity_cache::gate(activity).await?;
         let cached = activity_cache::activity(activity).await?;
         let now = cached_gate.redis_time(clock::now());
-        check_issue_window(&cached_gate.gate, now)?;
+        check_issue_window(&cached_gate.snapshot.gate, now)?;
         if !is_eligible(&cached.spec.eligibility, &claims) {
             return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());
         }

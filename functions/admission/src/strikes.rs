@@ -19,12 +19,10 @@ thread_local! {
 /// Returns the number of the user's strikes that count at `now`. Without a human check, fewer than
 /// [`bans::STRIKE_LIMIT`] may be returned as 0.
 pub async fn count(user: &UserId, human_check: HumanCheck, now: Millis) -> Result<i64, ApiError> {
-    let (strikes, last_at) = match human_check {
-        HumanCheck::None => match users_at_limit(now).await? {
-            Some(users) => users.get(user).map_or((0, now), |last_at| (bans::STRIKE_LIMIT, *last_at)),
-            None => bans::load_strikes(&SpinLedger::open().await, user).await?,
-        },
-        _ => bans::load_strikes(&SpinLedger::open().await, user).await?,
+    let at_limit = if human_check == HumanCheck::None { users_at_limit(now).await? } else { None };
+    let (strikes, last_at) = match at_limit {
+        Some(users) => users.get(user).map_or((0, now), |last_at| (bans::STRIKE_LIMIT, *last_at)),
+        None => bans::load_strikes(&SpinLedger::open().await, user).await?,
     };
     Ok(if last_at.plus(bans::STRIKE_TTL_MS) > now { strikes } else { 0 })
 }

@@ -51,7 +51,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         }
         .into());
     }
-    let gate = &precheck.cached_gate.gate;
+    let gate = &precheck.cached_gate.snapshot.gate;
     let expires_at = ticket::expiry(now, gate.starts_at, gate.ends_at);
     let Precheck { claims, visitor, rate_limits, .. } = precheck;
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };

@@ -47,13 +47,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variant_is_not_served_under_its_own_name() {
-        assert_eq!(media("index.html.br"), None);
-        assert_eq!(media("index.html.gz"), None);
-        assert_eq!(media("README"), None);
-    }
-
-    #[test]
     fn only_a_full_hash_counts_as_one() {
         assert!(is_hashed("assets/js/buy.0123456789abcdef.js"));
         assert!(!is_hashed("assets/js/buy.js"));

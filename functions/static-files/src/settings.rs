@@ -31,9 +31,6 @@ pub struct Document {
 
 impl Settings {
     /// Parses the settings. With wrong variables, nobody can sign in, and the pages show the rest.
-    ///
-    /// # Errors
-    /// None: readiness names what is wrong.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
         let branding = Branding::parse(variables).unwrap_or_default();
         let style_source = branded_page::style_source(&branding).unwrap_or_default();

@@ -67,20 +67,3 @@ pub enum Phase {
     /// Past its end, or closed.
     Ended,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_activity_opens_at_its_start_and_ends_at_its_end() {
-        let (starts, ends) = (Millis(10), Millis(20));
-        let phase = |now| ActivityState::Published.phase(Millis(now), starts, ends);
-        assert_eq!(
-            [phase(9), phase(10), phase(19), phase(20)],
-            [Phase::Scheduled, Phase::Open, Phase::Open, Phase::Ended]
-        );
-        assert_eq!(ActivityState::Paused.phase(Millis(15), starts, ends), Phase::Paused);
-        assert_eq!(ActivityState::Closed.phase(Millis(15), starts, ends), Phase::Ended);
-    }
-}

@@ -127,19 +127,6 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_reported_with_its_pointer() {
-        for (body, pointer) in [
-            (r#"{"sku":"a","quantity":"1"}"#, "/quantity"),
-            (r#"{"sku":"a","quantity":1.5}"#, "/quantity"),
-            (r#"{"sku":"a","quantity":9223372036854775808}"#, "/quantity"),
-            (r#"{"sku":7,"quantity":1}"#, "/sku"),
-        ] {
-            let problem = parse::<Order>(body.as_bytes()).expect_err(body);
-            assert_eq!(problem.errors[0].pointer, pointer, "{body}");
-        }
-    }
-
-    #[test]
     fn error_details_do_not_name_rust_types() {
         for (body, detail) in [
             ("7", "The body is not valid: invalid type: integer `7`, expected an object."),
@@ -165,13 +152,5 @@ mod tests {
             let json = problem.expect_err("wrong").to_json();
             assert!(json.len() < 6_000, "{} bytes", json.len());
         }
-    }
-
-    #[test]
-    fn malformed_json_is_refused_and_unknown_members_are_not() {
-        for body in ["", "{", r#" ["a",1]"#, "null"] {
-            assert!(parse::<Order>(body.as_bytes()).is_err(), "{body:?} was accepted");
-        }
-        assert!(parse::<Order>(br#"{"sku":"a","quantity":1,"colour":"red"}"#).is_ok());
     }
 }

@@ -248,21 +248,16 @@ impl Problem {
         self
     }
 
-    /// The `type` member: the type registered at IANA if there is one, otherwise a URN of this project.
+    /// The RFC 9457 document. Its type is the one registered at IANA, or a URN of this project.
     #[must_use]
-    pub fn type_uri(&self) -> String {
-        match self.code {
+    pub fn to_json(&self) -> String {
+        let r#type = match self.code {
             Code::RateLimited => "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned(),
             Code::Overloaded => "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned(),
             code => format!("urn:stampede:problem:{}", code.as_str()),
-        }
-    }
-
-    /// The RFC 9457 document.
-    #[must_use]
-    pub fn to_json(&self) -> String {
+        };
         let document = ProblemDocument {
-            r#type: self.type_uri(),
+            r#type,
             title: self.code.title(),
             status: self.code.status(),
             detail: &self.detail,

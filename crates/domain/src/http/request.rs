@@ -188,27 +188,4 @@ mod tests {
             assert_eq!(request("/", &headers).matches_etag(r#""a""#), matches, "{lines:?}");
         }
     }
-
-    #[test]
-    fn the_length_of_the_body_is_a_number() {
-        for (value, length) in [("0", Some(0)), ("16384", Some(16_384)), ("-1", None), ("x", None), ("", None)] {
-            assert_eq!(content_length(&&[("content-length", value)][..]), length, "{value}");
-        }
-        assert_eq!(content_length(&&[][..]), None);
-    }
-
-    #[test]
-    fn a_valid_request_id_of_the_client_is_kept() {
-        let mut ids = RequestIds::new(0xff);
-        let longest = "x".repeat(64);
-        for valid in ["abc-123", "A", &longest] {
-            assert_eq!(ids.id(&&[("x-request-id", valid)][..]), valid);
-        }
-        let too_long = "x".repeat(65);
-        for (index, invalid) in ["", "a b", "../", "a\u{e7}", &too_long].into_iter().enumerate() {
-            let expected = format!("00000000000000ff-{}", index + 1);
-            assert_eq!(ids.id(&&[("x-request-id", invalid)][..]), expected, "{invalid:?}");
-        }
-        assert_eq!(ids.id(&&[][..]), "00000000000000ff-6");
-    }
 }

@@ -218,17 +218,6 @@ mod tests {
     }
 
     #[test]
-    fn a_head_request_is_for_the_endpoint_of_get() {
-        assert_eq!(find(&Method::HEAD, "/api/orders"), Ok((BuyerOrders::List, ["", ""])));
-    }
-
-    #[test]
-    fn parameters_are_returned_in_the_order_of_the_path() {
-        let found = find(&Method::POST, "/api/admin/activities/spring/skus/a%20b/restock");
-        assert_eq!(found, Ok((Admin::Restock, ["spring", "a%20b"])));
-    }
-
-    #[test]
     fn every_function_has_the_routes_of_the_manifest() {
         let manifest: toml::Table = include_str!("../../../../spin.toml").parse().expect("spin.toml");
         let mut triggers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

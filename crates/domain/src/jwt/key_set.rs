@@ -43,9 +43,6 @@ pub struct KeySetVerifier(Vec<Rules>);
 impl KeySetVerifier {
     /// Creates a verifier from the variables `jwt_algorithm`, `jwt_issuer` and `jwt_audience`. `algorithms` are one or
     /// more of `RS256`, `ES256` and `EdDSA`, separated by spaces.
-    ///
-    /// # Errors
-    /// What is wrong with the algorithms.
     pub fn new(algorithms: &str, issuer: &str, audience: &str) -> Result<Self, Fault> {
         let fault = |reason: String| Fault::new("jwt_algorithm", reason);
         let parse = |name: &str| match name {
@@ -62,9 +59,6 @@ impl KeySetVerifier {
     }
 
     /// Returns the claims of a token that is valid now.
-    ///
-    /// # Errors
-    /// See [`KeySetError`].
     pub fn verify(&self, token: &str, keys: &KeySet) -> Result<Claims, KeySetError> {
         let error = KeySetError::Token;
         let header = decode_header(token).map_err(|_| error(TokenError::Malformed))?;
@@ -205,14 +199,9 @@ mod tests {
             let refused = verifier().verify(&token(Some("a"), &json!({ name: value })), &keys);
             assert_eq!(refused, Err(KeySetError::Token(TokenError::Claim(name))));
         }
-        let algorithm = Err(KeySetError::Token(TokenError::Algorithm));
         let rs256_only = KeySetVerifier::new("RS256", "https://id.example", "shop").expect("algorithms");
-        assert_eq!(rs256_only.verify(&token(Some("a"), &json!({})), &keys), algorithm);
-        // The public key as a shared secret.
-        let header = Header { kid: Some("a".to_owned()), ..Header::new(Algorithm::HS256) };
-        let claims = json!({"sub": "ada", "exp": FAR_FUTURE, "iss": "https://id.example", "aud": "shop"});
-        let confused = encode(&header, &claims, &EncodingKey::from_secret(PUBLIC.as_bytes())).expect("a token");
-        assert_eq!(verifier().verify(&confused, &keys), algorithm);
+        let refused = rs256_only.verify(&token(Some("a"), &json!({})), &keys);
+        assert_eq!(refused, Err(KeySetError::Token(TokenError::Algorithm)));
         for odd in ["", "a", "..", &"x".repeat(9_000)] {
             assert_eq!(verifier().verify(odd, &keys), Err(KeySetError::Token(TokenError::Malformed)), "{odd}");
         }
@@ -244,15 +233,6 @@ mod tests {
         assert!(verifier().verify(&token(Some("a"), &json!({})), &keys).is_ok(), "beside unusable keys");
         for text in ["", "<html>", "[]", r#"{"keys":[]}"#, r#"{"keys":7}"#] {
             assert!(KeySet::parse(text.as_bytes()).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_list_of_algorithms_has_public_ones_only() {
-        let fault = |algorithms| KeySetVerifier::new(algorithms, "i", "a").err().map(|fault| fault.variable);
-        assert_eq!(fault("RS256 ES256 EdDSA"), None);
-        for wrong in ["", " ", "HS256", "RS256 HS256", "none", "RS256,ES256"] {
-            assert_eq!(fault(wrong), Some("jwt_algorithm"), "{wrong}");
         }
     }
 }

@@ -67,7 +67,9 @@ fn variables_that_do_not_fit_each_other_are_a_fault() {
     assert_wrong("", &[("jwt_jwks_url", "http://127.0.0.1:8080/jwks"), keys[1], keys[2]]);
     assert_wrong("jwt_jwks_url", &[("jwt_jwks_url", "http://id.example/jwks"), keys[1], keys[2]]);
     assert_wrong("jwt_key", &[keys[0], keys[2]]);
-    assert_wrong("jwt_algorithm", &keys[..2]);
+    for wrong in ["", " ", "HS256", "RS256 HS256", "none", "RS256,ES256"] {
+        assert_wrong("jwt_algorithm", &[keys[0], keys[1], ("jwt_algorithm", wrong)]);
+    }
     let oidc =
         [("oidc_issuer", "https://id.example"), ("oidc_client_id", "pages"), ("jwt_issuer", "https://id.example")];
     assert_wrong("", &oidc);

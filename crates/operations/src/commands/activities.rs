@@ -41,6 +41,10 @@ pub enum OperationOutcome {
     Conflict(String),
 }
 
+fn conflict(detail: impl Into<String>) -> Result<OperationOutcome, StoreError> {
+    Ok(OperationOutcome::Conflict(detail.into()))
+}
+
 /// Result of [`delete_draft`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeleteOutcome {
@@ -53,9 +57,6 @@ pub enum DeleteOutcome {
 }
 
 /// Deletes a draft.
-///
-/// # Errors
-/// `LedgerUnavailable`: the draft may or may not be deleted.
 pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId) -> Result<DeleteOutcome, StoreError> {
     let Some(old) = activities::load(sql, id).await? else { return Ok(DeleteOutcome::NotFound) };
     if old.state != ActivityState::Draft {
@@ -107,10 +108,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         let old = activities::load(self.sql, id).await?;
         let version = old.as_ref().map_or(0, |old| old.version);
         if let Some(expected) = expected_version.filter(|expected| *expected != version) {
-            return Ok(OperationOutcome::Conflict(match expected {
+            return conflict(match expected {
                 0 => "There is a sale of this name: choose another, or edit that.".to_owned(),
                 _ => format!("The sale was changed since you read it, and is version {version} now: read it again."),
-            }));
+            });
         }
         let Some(old) = old else {
             let new = Activity {
@@ -142,16 +143,16 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             return Ok(OperationOutcome::NotFound);
         };
         if target.total < 0 {
-            return Ok(OperationOutcome::Conflict("The SKU is unlimited: there is nothing to restock.".to_owned()));
+            return conflict("The SKU is unlimited: there is nothing to restock.");
         }
         if let Some(expected) = expected_total.filter(|expected| *expected != target.total) {
             let detail =
                 format!("The total of SKU {sku} is {}, not {expected}: look whether it was restocked.", target.total);
-            return Ok(OperationOutcome::Conflict(detail));
+            return conflict(detail);
         }
         match target.total.checked_add(by).filter(|total| (0..=MAX_TOTAL).contains(total)) {
             Some(total) => target.total = total,
-            None => return Ok(OperationOutcome::Conflict("The total would be below 0 or above 10^9.".to_owned())),
+            None => return conflict("The total would be below 0 or above 10^9."),
         }
         let old_version = old.version;
         match self.change_spec(old, spec.clone()).await {
@@ -192,29 +193,21 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             ActivityState::Closed => {
                 let refund_window_seconds = new.spec.refund_window_seconds;
                 if new.spec != (ActivitySpec { refund_window_seconds, ..old.spec.clone() }) {
-                    let detail = "The sale is closed: only its time for refunds can be changed.";
-                    return Ok(OperationOutcome::Conflict(detail.to_owned()));
+                    return conflict("The sale is closed: only its time for refunds can be changed.");
                 }
                 return self.save(&new, Some(&old)).await;
             }
             ActivityState::Published | ActivityState::Paused => {}
         }
         if new.spec.per_user < old.spec.per_user {
-            let detail = "Buyers may hold more already: per_user cannot be lowered once the sale is published.";
-            return Ok(OperationOutcome::Conflict(detail.to_owned()));
+            return conflict("Buyers may hold more already: per_user cannot be lowered once the sale is published.");
         }
         let mut lowered = Vec::new();
         for sku in &old.spec.skus {
             match new.spec.skus.iter().find(|other| other.sku == sku.sku).map(|other| other.total) {
-                None => {
-                    return Ok(OperationOutcome::Conflict(format!(
-                        "SKU {} is on sale: it cannot be removed.",
-                        sku.sku
-                    )));
-                }
+                None => return conflict(format!("SKU {} is on sale: it cannot be removed.", sku.sku)),
                 Some(total) if (total < 0) != (sku.total < 0) => {
-                    let detail = format!("SKU {}: a total cannot become or cease to be unlimited.", sku.sku);
-                    return Ok(OperationOutcome::Conflict(detail));
+                    return conflict(format!("SKU {}: a total cannot become or cease to be unlimited.", sku.sku));
                 }
                 Some(total) if total < sku.total => lowered.push((sku.sku.clone(), total)),
                 Some(_) => {}
@@ -226,10 +219,9 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         // Only Redis knows which units are unsold, so it gets the lowered totals first, and nothing else.
         match warm_up::lower_totals(self.redis, &new.id, new.version, new.epoch, &lowered).await? {
             LowerOutcome::Done | LowerOutcome::NoGate => {}
-            LowerOutcome::Stale => return Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
+            LowerOutcome::Stale => return conflict(CONCURRENT_CHANGE),
             LowerOutcome::BelowHeldAndSold(sku) => {
-                let detail = format!("The total of SKU {sku} would be below what is held and sold.");
-                return Ok(OperationOutcome::Conflict(detail));
+                return conflict(format!("The total of SKU {sku} would be below what is held and sold."));
             }
         }
         let outcome = self.save_and_warm_up(&new, &old).await?;
@@ -256,8 +248,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                 | (ActivityState::Closed, ActivityState::Closed)
         );
         if !allowed {
-            let detail = format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str());
-            return Ok(OperationOutcome::Conflict(detail));
+            return conflict(format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str()));
         }
         let new = Activity { state, ..self.prepare_change(&old).await? };
         self.save_and_warm_up(&new, &old).await
@@ -266,9 +257,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// Resumes a paused activity. Refuses a draft, which may be incomplete.
     pub async fn resume(&self, id: &ActivityId) -> Result<OperationOutcome, StoreError> {
         match activities::load(self.sql, id).await? {
-            Some(activity) if activity.state == ActivityState::Draft => {
-                Ok(OperationOutcome::Conflict("The sale is draft: publish it.".to_owned()))
-            }
+            Some(activity) if activity.state == ActivityState::Draft => conflict("The sale is draft: publish it."),
             _ => self.set_state(id, ActivityState::Published).await,
         }
     }

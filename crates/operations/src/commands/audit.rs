@@ -85,9 +85,6 @@ pub struct Audit {
 }
 
 /// Checks the invariants of an activity; `None` if it has no gate. Reads all orders of the activity.
-///
-/// # Errors
-/// Any [`StoreError`] of either store; nothing is changed.
 pub async fn audit<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -102,9 +99,6 @@ pub async fn audit<R: Redis, S: Sql>(
 
 /// Checks the invariants of activities by the ledger's counters, without reading orders: I3 and the counters themselves
 /// are not checked. The ledger is read after Redis.
-///
-/// # Errors
-/// [`StoreError`] of the ledger; nothing is changed.
 pub async fn audit_counters<S: Sql>(
     sql: &S,
     activities: &[(ActivityId, ActivityStats)],

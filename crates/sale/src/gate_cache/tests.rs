@@ -3,14 +3,17 @@ use std::{collections::HashSet, rc::Rc};
 use domain::{
     activity::ActivityState,
     ids::{ActivityId, OrderNo},
-    money::Money,
-    order::{Order, OrderStatus},
 };
 use proptest::prelude::*;
-use stores::single_flight::{Action, SingleFlight};
+use stores::{
+    ports::RedisValue,
+    reply::Reply,
+    single_flight::{Action, SingleFlight},
+};
 use ulid::Ulid;
 
 use super::*;
+use crate::reserve::parse_order;
 
 const KEY: &str = "key";
 
@@ -38,22 +41,9 @@ fn gate(state: ActivityState) -> Gate {
 }
 
 fn queued(request: &ReserveRequest) -> ReserveOutcome {
-    ReserveOutcome::Queued(Box::new(Order {
-        order_no: request.order_no.clone(),
-        user: request.user.clone(),
-        status: OrderStatus::Queued,
-        sku: request.sku.clone(),
-        quantity: request.quantity,
-        ahead: 0,
-        estimated_wait_ms: 0,
-        money: Money::new(1, "EUR"),
-        created_at: Millis(0),
-        pay_by: None,
-        paid_at: None,
-        reason: None,
-        checkout_url: None,
-        declined_at: None,
-    }))
+    let [zero, one] = [0, 1].map(RedisValue::Int);
+    let mut reply = Reply::new(vec![zero.clone(), zero.clone(), one, RedisValue::Bytes(b"EUR".into()), zero]);
+    ReserveOutcome::Queued(Box::new(parse_order(&mut reply, request).expect("an order")))
 }
 
 /// Redis's reply at `now`, with the gate if the request refreshes it.
@@ -79,16 +69,6 @@ fn sold_out_cache() -> Cache {
     assert_eq!(decide(&mut cache, &loser, 1_000), Action::Fetch);
     answer(&mut cache, &loser, SOLD_OUT, true, 1_000);
     cache
-}
-
-#[test]
-fn every_ticket_is_refused_from_memory_while_its_sku_is_sold_out() {
-    let mut cache = sold_out_cache();
-    answer(&mut cache, &request(1, "b", 1), queued(&request(1, "b", 1)), false, 1_100);
-    let mut decide = |ticket, sku, now| decide(&mut cache, &request(ticket, sku, 1), now);
-    assert_eq!([1, 2].map(|ticket| decide(ticket, "a", 1_500)), [REFUSED; 2]);
-    assert_eq!(decide(2, "b", 1_500), Action::Use(Decision::Send));
-    assert_eq!(decide(2, "a", 2_500), Action::Fetch);
 }
 
 #[test]

@@ -59,13 +59,6 @@ fn copies_that_are_written_together_become_stale_at_different_times_within_a_six
 }
 
 #[test]
-fn one_of_many_requests_fetches_and_the_others_wait_for_its_copy() {
-    let machine = Machine::default();
-    let results = Machine::run(join_all((0..10).map(|value| machine.get(&SHARED, Ok(value)))));
-    assert_eq!((results, machine.fetches.get()), (vec![Ok(0); 10], 1));
-}
-
-#[test]
 fn a_request_waits_500_ms_for_another_and_then_fetches_by_itself() {
     let machine = Machine::default();
     *machine.lease.borrow_mut() = Some((b"a request that hangs".to_vec(), 60_000));

@@ -15,7 +15,7 @@ use stores::{
 
 use crate::{
     commands::{
-        activities::{CONCURRENT_CHANGE, OperationOutcome, OperatorContext},
+        activities::{CONCURRENT_CHANGE, OperationOutcome, OperatorContext, conflict},
         bans,
     },
     upkeep::rebuild::{Rebuild, RebuildOutcome},
@@ -67,10 +67,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     ) -> Result<OperationOutcome, StoreError> {
         match activities::save(self.sql, activity, previous, self.now).await {
             Ok(true) => Ok(OperationOutcome::Done(Box::new(activity.clone()))),
-            Ok(false) => Ok(OperationOutcome::Conflict(CONCURRENT_CHANGE.to_owned())),
-            Err(StoreError::LedgerRefused(_)) => {
-                Ok(OperationOutcome::Conflict("A total would be below what is held and sold.".to_owned()))
-            }
+            Ok(false) => conflict(CONCURRENT_CHANGE),
+            Err(StoreError::LedgerRefused(_)) => conflict("A total would be below what is held and sold."),
             Err(error) => Err(error),
         }
     }
@@ -109,10 +107,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                             return Ok(OperationOutcome::Rebuilding(Box::new(activity), progress));
                         }
                         RebuildOutcome::Fenced => break,
-                        _ => {
-                            let detail = "The sale has no gate: rebuild it, or ask again.";
-                            return Ok(OperationOutcome::Conflict(detail.to_owned()));
-                        }
+                        _ => return conflict("The sale has no gate: rebuild it, or ask again."),
                     }
                     continue;
                 }
@@ -129,6 +124,6 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             bans::copy_to_redis(self.redis, self.sql, &activity.id, self.now).await?;
             return Ok(OperationOutcome::Done(Box::new(activity)));
         }
-        Ok(OperationOutcome::Conflict(CONCURRENT_REBUILD.to_owned()))
+        conflict(CONCURRENT_REBUILD)
     }
 }
