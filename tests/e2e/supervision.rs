@@ -24,11 +24,10 @@ use serde_json::json;
 use support::{HttpClient, Shop, eventually, eventually_is};
 use tempfile::TempDir;
 
-/// The command `up` at an address, with a data directory.
+/// `scripts/up` at an address, with a data directory.
 fn start_command(listen: &str, directory: &Path) -> Command {
-    let root = root::find().expect("the project");
-    let mut command = Command::new(target_directory(&root).join("release/up"));
-    command.current_dir(&root).args(["--listen", listen, "--directory"]).arg(directory);
+    let mut command = Command::new(root::find().expect("the project").join("scripts/up"));
+    command.args(["--no-build", "--listen", listen, "--directory"]).arg(directory);
     command
 }
 
