@@ -79,6 +79,8 @@ async fn an_unpacked_archive_sells_a_unit_on_spin_up() {
     let demo = |line: &str| line.trim().starts_with("Buyers ").then_some(());
     services.wait_for_line("the demo sale", TIMEOUT, demo).expect("a sale");
 
+    let mode = fs::metadata(release.join(".env")).expect("variables").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "others can read the secrets");
     let mut variables = Variables::default();
     variables.read_lines(&fs::read_to_string(release.join(".env")).expect("variables")).expect("variables");
     let shop = Shop { http: HttpClient::new(&format!("http://{listen}")), variables };
