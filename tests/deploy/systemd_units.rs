@@ -229,6 +229,7 @@ async fn the_installed_kit_runs_as_two_services_and_is_swept() {
     // No sweeper has run: the order writer wrote the order.
     shop.wait_until_pending(&order_no, &jwt).await;
     send_stripe_payment(&shop.http, &shop.variables, &order_no).await.is(204);
+    shop.wait_until_paid(&order_no, &jwt).await;
 
     let address = url.trim_start_matches("http://");
     let mut sweeper = unit_command("stampede-sweeper.service", &target, address);
