@@ -5,9 +5,17 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::Duration,
 };
 
-use dev::{ports, postgres::Postgres, redis::Redis, root};
+use dev::{
+    documents,
+    poll::{self, Probe},
+    ports,
+    postgres::Postgres,
+    redis::Redis,
+    root,
+};
 use tempfile::TempDir;
 
 use crate::release::unpacked;
@@ -45,6 +53,18 @@ fn printed(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
+/// The commands in a file of the kit.
+fn commands(file: &str) -> Vec<String> {
+    documents::commands(&fs::read_to_string(kit().join(file)).expect("a file of the kit"))
+}
+
+/// Runs a command of shell in the folder of the kit, and returns what it prints.
+fn run_in_kit(command: &str) -> String {
+    let output = Command::new("bash").current_dir(kit()).args(["-c", command]).output().expect("bash");
+    assert!(output.status.success(), "{command}: {}", printed(&output));
+    printed(&output)
+}
+
 /// Sets variables in the settings of an installation.
 fn set(target: &Path, variables: &[(&str, &str)]) {
     let path = target.join("etc/stampede/env");
@@ -55,34 +75,56 @@ fn set(target: &Path, variables: &[(&str, &str)]) {
     fs::write(path, text).expect("written");
 }
 
-/// Fills in all that a new installation lacks but Redis.
-fn fill_in(target: &Path) {
-    set(
-        target,
-        &[
-            ("SHOP_URL", "https://shop.example"),
-            ("JWT_KEY", "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-"),
-            ("STRIPE_API_KEY", "sk_live_tests"),
-            ("STRIPE_SECRET", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"),
-        ],
-    );
-    let listen = target.join("etc/nginx/stampede-listen.conf");
-    fs::write(&listen, fs::read_to_string(&listen).expect("a site").replace("sale.example", "drop.example"))
-        .expect("a site");
+/// What an operator writes into a file that the kit's README opens.
+fn edit(file: &str, target: &Path) {
+    match file {
+        "/etc/stampede/env" => set(
+            target,
+            &[
+                ("SHOP_URL", "https://shop.example"),
+                ("JWT_KEY", "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-"),
+                ("STRIPE_API_KEY", "sk_live_tests"),
+                ("STRIPE_SECRET", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"),
+            ],
+        ),
+        "/etc/nginx/stampede-listen.conf" => replace(target, file, "sale.example", "drop.example"),
+        "/etc/nginx/stampede-operators.conf" => replace(target, file, "# allow 192.0.2.0/24", "allow 192.0.2.7"),
+        _ => panic!("what is to be written into {file}?"),
+    }
+}
+
+fn replace(target: &Path, file: &str, from: &str, to: &str) {
+    let path = target.join(&file[1..]);
+    let text = fs::read_to_string(&path).expect("a file");
+    assert!(text.contains(from), "{file}: {text}");
+    fs::write(path, text.replace(from, to)).expect("written");
+}
+
+/// Does what the kit's README says: runs its commands in a release or a working copy, with `target` in place of `/`.
+/// Returns what the last `install` printed.
+fn follow_the_readme(release: &Path, target: &Path) -> Output {
     let certificates = target.join("etc/ssl/stampede");
     fs::create_dir_all(&certificates).expect("a directory");
     for file in ["fullchain.pem", "privkey.pem"] {
         fs::write(certificates.join(file), "").expect("a file");
     }
+    let mut output = None;
+    for command in commands("README.md") {
+        match command.split_once(' ') {
+            Some(("sudo", "deploy/self-hosted/install")) => output = Some(install(release, &[], target)),
+            Some(("sudoedit", file)) => edit(file, target),
+            _ => {}
+        }
+    }
+    output.expect("an installation")
 }
 
 /// Installs the working copy into a directory, and returns that and the Redis that it needs.
 pub fn installed(temp_dir: &TempDir) -> (Redis, PathBuf) {
     let (redis, target) = (start_redis(temp_dir.path()), temp_dir.path().join("root"));
     let project = root::find().expect("the project");
-    install(&project, &[], &target);
-    fill_in(&target);
-    set(&target, &[("REDIS_URL", &redis_url(&redis))]);
+    follow_the_readme(&project, &target);
+    set(&target, &[("REDIS_URL", &redis_url(&redis)), ("REDIS_HOST", &redis.url())]);
     let output = install(&project, &[], &target);
     assert!(output.status.success(), "{}", printed(&output));
     (redis, target)
@@ -95,15 +137,8 @@ fn a_release_becomes_the_current_one_when_nothing_is_missing_and_the_one_before_
     let closed = format!("redis://127.0.0.1:{}", ports::pick_unused().expect("a port"));
     let first = install(&release, &[], &target);
     let text = printed(&first);
-    for missing in [
-        "SHOP_URL is empty",
-        "JWT_KEY is empty",
-        "STRIPE_API_KEY",
-        "STRIPE_SECRET",
-        "server_name",
-        "fullchain.pem",
-        "privkey.pem",
-    ] {
+    let empty = ["SHOP_URL is empty", "JWT_KEY is empty", "STRIPE_API_KEY", "STRIPE_SECRET"];
+    for missing in empty.iter().chain(&["server_name", "fullchain.pem", "privkey.pem"]) {
         assert!(text.contains(missing), "{missing}: {text}");
     }
     let current = target.join("opt/stampede/current");
@@ -114,9 +149,8 @@ fn a_release_becomes_the_current_one_when_nothing_is_missing_and_the_one_before_
     let sweep = fs::read_to_string(target.join("etc/stampede/sweep.env")).expect("settings");
     assert!(sweep.starts_with("SPIN_VARIABLE_CRON_TOKEN=") && secrets.contains(&sweep), "{sweep}");
 
-    fill_in(&target);
     set(&target, &[("REDIS_URL", &closed)]);
-    assert!(printed(&install(&release, &[], &target)).contains("Connection refused"));
+    assert!(printed(&follow_the_readme(&release, &target)).contains("Connection refused"));
     let redis = start_redis(temp_dir.path());
     set(&target, &[("REDIS_URL", &redis_url(&redis))]);
     let complete = install(&release, &[], &target);
@@ -143,22 +177,46 @@ fn a_ledger_that_the_role_cannot_use_is_named_and_the_kits_own_role_can() {
     let temp_dir = TempDir::new().expect("a directory");
     let (_redis, target) = installed(&temp_dir);
     let (project, postgres) = (root::find().expect("the project"), Postgres::ephemeral().expect("PostgreSQL"));
-    let psql = |arguments: &[&str]| {
-        let output =
-            Command::new("psql").args(["--no-psqlrc", &postgres.url()]).args(arguments).output().expect("psql");
-        assert!(output.status.success(), "{}", printed(&output));
-        printed(&output)
+    let psql = |command: &str| {
+        let command = command.replace("psql", &format!("psql --no-psqlrc '{}'", postgres.url()));
+        run_in_kit(command.trim_start_matches("sudo -u postgres "))
     };
-    psql(&["-c", "CREATE ROLE guest LOGIN PASSWORD 'guest'"]);
+    psql("psql -c \"CREATE ROLE guest LOGIN PASSWORD 'guest'\"");
     set(&target, &[("LEDGER", &format!("postgres://guest:guest@127.0.0.1:{}/postgres", postgres.port()))]);
     assert!(printed(&install(&project, &[], &target)).contains("the role may not create tables"));
 
-    let script = kit().join("postgres.sql");
-    let lines = psql(&["-v", "password=secret", "-f", &script.to_string_lossy()]);
+    let lines = psql(&commands("postgres.sql")[0]);
     let line = lines.lines().find_map(|line| line.strip_prefix("SPIN_VARIABLE_LEDGER=")).expect("a line for env");
     set(&target, &[("LEDGER", &line.replace(":5432", &format!(":{}", postgres.port())))]);
     let complete = install(&project, &[], &target);
     assert!(complete.status.success(), "{}", printed(&complete));
+    let statement =
+        commands("../README.md").into_iter().find(|line| line.starts_with("ALTER ROLE")).expect("a statement");
+    psql(&format!("psql -c \"{statement}\""));
+}
+
+#[test]
+fn a_redis_with_data_has_it_after_a_start_with_the_settings_of_the_kit() {
+    let (temp_dir, port) = (TempDir::new().expect("a directory"), ports::pick_unused().expect("a port"));
+    let (project, target) = (root::find().expect("the project"), temp_dir.path().join("root"));
+    let before = Redis::start_with(&temp_dir.path().join("redis"), port, None, &["--appendonly", "no"]).expect("Redis");
+    let redis_cli =
+        |command: &str, port: u16| run_in_kit(&command.replace("redis-cli", &format!("redis-cli -p {port}")));
+    redis_cli("redis-cli set order-1 paid", port);
+    follow_the_readme(&project, &target);
+    set(&target, &[("REDIS_URL", &before.url())]);
+    assert!(printed(&install(&project, &[], &target)).contains("appendonly is off"));
+
+    let [switch, wait] = &commands("redis.conf")[..] else { panic!("other commands") };
+    redis_cli(switch, port);
+    let written = poll::until("the append-only file", Duration::from_secs(10), || {
+        let state = redis_cli(wait, port);
+        let is_written = state.contains("aof_rewrite_in_progress:0");
+        Ok(if is_written { Probe::Ready(()) } else { Probe::Pending(state) })
+    });
+    written.unwrap_or_else(|error| panic!("{error:#}"));
+    drop(before);
+    assert_eq!(redis_cli("redis-cli get order-1", start_redis(temp_dir.path()).port()), "paid\n");
 }
 
 #[test]

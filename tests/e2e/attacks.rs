@@ -8,7 +8,7 @@ use hmac::{Hmac, Mac};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
-use support::{HttpClient, Response, TestApp, eventually, status_of};
+use support::{HttpClient, Response, TestApp, eventually, payments::send_stripe_payment, status_of};
 use time::OffsetDateTime;
 
 use crate::payments::use_stripe;
@@ -77,9 +77,9 @@ async fn only_the_provider_that_opened_an_order_moves_it() {
     let app = TestApp::shared();
     let (_, buyer, order_no) = app.create_order(json!({})).await;
     // Stripe is not configured, although its secret is.
-    app.send_stripe_payment(&order_no).await.is_problem(404, "not_found");
+    send_stripe_payment(&app.http, &app.variables, &order_no).await.is_problem(404, "not_found");
     app.open_session(&order_no, &buyer.jwt).await;
-    app.send_stripe_payment(&order_no).await.is_problem(404, "not_found");
+    send_stripe_payment(&app.http, &app.variables, &order_no).await.is_problem(404, "not_found");
     app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
     app.pay(&order_no, &buyer.jwt).await;
 }

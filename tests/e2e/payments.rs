@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use support::{
     Buyer, TestActivity, TestApp,
     activity::activity_spec,
-    payments::{sign_webhook, use_payment_service},
+    payments::{send_stripe_payment, sign_webhook, use_payment_service},
 };
 use time::OffsetDateTime;
 
@@ -239,7 +239,7 @@ async fn a_provider_whose_answer_never_ends_does_not_hold_a_sweep() {
         variables.set("stripe_api", start_endless_provider());
     });
     let (_, buyer, order_no) = app.create_order(json!({})).await;
-    app.send_stripe_payment(&order_no).await.is(204);
+    send_stripe_payment(&app.http, &app.variables, &order_no).await.is(204);
     app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
     app.refund(&order_no, &buyer.jwt).await.is(202);
     let sweep = tokio::time::timeout(Duration::from_secs(40), app.sweep());

@@ -9,7 +9,7 @@ use std::{
 };
 
 use dev::{
-    engine::{Engine, target_directory},
+    engine::Engine,
     poll::{self, Probe},
     ports,
     process::Process,
@@ -24,11 +24,10 @@ use serde_json::json;
 use support::{HttpClient, Shop, eventually, eventually_is};
 use tempfile::TempDir;
 
-/// The command `up` at an address, with a data directory.
+/// `scripts/up` at an address, with a data directory.
 fn start_command(listen: &str, directory: &Path) -> Command {
-    let root = root::find().expect("the project");
-    let mut command = Command::new(target_directory(&root).join("release/up"));
-    command.current_dir(&root).args(["--listen", listen, "--directory"]).arg(directory);
+    let mut command = Command::new(root::find().expect("the project").join("scripts/up"));
+    command.args(["--no-build", "--listen", listen, "--directory"]).arg(directory);
     command
 }
 
@@ -186,32 +185,6 @@ async fn an_exported_variable_counts_more_than_the_saved_one_until_it_is_exporte
     let up = start(&[]);
     sign_in(&up).await.is(200);
     up.stop();
-}
-
-#[test]
-fn with_services_the_engine_finds_all_variables_in_env_and_the_demo_sale_is_made() {
-    use std::os::unix::fs::PermissionsExt;
-    // A project of its own, since `.env` is written there.
-    let (project, port) = (TempDir::new().expect("a directory"), ports::pick_unused().expect("a port"));
-    let (root, directory) = (root::find().expect("the project"), project.path());
-    fs::write(directory.join("spin.toml"), "").expect("a manifest");
-    let listen = format!("127.0.0.1:{port}");
-    let mut command = Command::new(target_directory(&root).join("release/up"));
-    let mut up = Process::spawn("up", command.current_dir(directory).args(["--services", "--listen", &listen]), None)
-        .expect("up");
-    let is_written = |line: &str| line.contains(".env has the variables").then_some(());
-    up.wait_for_line("the variables", Duration::from_secs(60), is_written).expect("services");
-    let mode = fs::metadata(directory.join(".env")).expect("variables").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-
-    let engine = Engine::discover(None).expect("an engine").program(&target_directory(&root));
-    let mut command = Command::new(engine);
-    command.current_dir(directory).args(["up", "-f"]).arg(root.join("spin.toml")).args(["--listen", &listen]);
-    let mut app = Process::spawn("the app", command.arg("--state-dir").arg(directory), None).expect("an app");
-    let buyers = |line: &str| line.trim().starts_with("Buyers ").then_some(());
-    up.wait_for_line("the demo sale", Duration::from_secs(300), buyers).expect("a sale");
-    app.kill();
-    up.kill();
 }
 
 #[tokio::test(flavor = "multi_thread")]

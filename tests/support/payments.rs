@@ -14,7 +14,7 @@ use sha2::Sha256;
 use standardwebhooks::Webhook;
 use time::OffsetDateTime;
 
-use super::{Response, TestActivity, TestApp, activity::seconds_from_now};
+use super::{HttpClient, Response, TestActivity, TestApp, activity::seconds_from_now};
 
 impl TestApp {
     /// Starts the checkout of an order with a fixed delivery address.
@@ -67,21 +67,6 @@ impl TestApp {
             .await
     }
 
-    /// Sends Stripe's signed event that an order of one unit (1000 minor units, EUR) was paid.
-    pub async fn send_stripe_payment(&self, order_no: &str) -> Response {
-        let session = json!({"id": "cs_1", "metadata": {"order_no": order_no}, "payment_intent": "pi_1",
-            "payment_status": "paid", "amount_total": 1000, "currency": "eur", "status": "complete"});
-        let event = json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}});
-        let now = OffsetDateTime::now_utc().unix_timestamp();
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.variables.get("stripe_secret").as_bytes()).expect("a key");
-        mac.update(format!("{now}.{event}").as_bytes());
-        let signature = format!("t={now},v1={}", hex::encode(mac.finalize().into_bytes()));
-        let headers = [("stripe-signature", signature)];
-        let sent =
-            self.http.send_with_headers(reqwest::Method::POST, "/api/payments/stripe", &headers, event.to_string());
-        sent.await.expect("an answer")
-    }
-
     /// Sends a callback with any timestamp and signature.
     pub async fn send_callback_with_signature(
         &self,
@@ -110,6 +95,20 @@ impl TestApp {
 /// Returns the `webhook-signature` of a [Standard Webhooks](https://www.standardwebhooks.com) message.
 pub fn sign_webhook(secret: &str, id: &str, timestamp: i64, body: &str) -> String {
     Webhook::new(secret).expect("a secret").sign(id, timestamp, body.as_bytes()).expect("a signature")
+}
+
+/// Sends Stripe's signed event that an order of one unit (1000 minor units, EUR) was paid.
+pub async fn send_stripe_payment(http: &HttpClient, variables: &Variables, order_no: &str) -> Response {
+    let session = json!({"id": "cs_1", "metadata": {"order_no": order_no}, "payment_intent": "pi_1",
+        "payment_status": "paid", "amount_total": 1000, "currency": "eur", "status": "complete"});
+    let event = json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}});
+    let now = OffsetDateTime::now_utc().unix_timestamp();
+    let mut mac = Hmac::<Sha256>::new_from_slice(variables.get("stripe_secret").as_bytes()).expect("a key");
+    mac.update(format!("{now}.{event}").as_bytes());
+    let signature = format!("t={now},v1={}", hex::encode(mac.finalize().into_bytes()));
+    let headers = [("stripe-signature", signature)];
+    let sent = http.send_with_headers(reqwest::Method::POST, "/api/payments/stripe", &headers, event.to_string());
+    sent.await.expect("an answer")
 }
 
 /// Starts a payment service that gives every call the same answer, and replaces the sandbox by it. Returns the bodies of

@@ -58,7 +58,12 @@ impl Shop {
         let page = self.http.post(&format!("{path}/checkout"), jwt, &body).await.is(200).text("checkout_url");
         let session = page.rsplit('/').next().unwrap_or_default();
         self.http.post(&format!("/sandbox/pay/{session}"), "", &json!({"outcome": "paid"})).await.is(200);
-        self.wait_for(&path, jwt, |order| order.text("status") == "paid").await;
+        self.wait_until_paid(order_no, jwt).await;
+    }
+
+    /// Waits until an order is paid.
+    pub async fn wait_until_paid(&self, order_no: &str, jwt: &str) {
+        self.wait_for(&format!("/api/orders/{order_no}"), jwt, |order| order.text("status") == "paid").await;
     }
 
     async fn wait_for(&self, path: &str, token: &str, is_wanted: impl Fn(&Response) -> bool) {

@@ -6,6 +6,7 @@
 
 pub mod akamai;
 pub mod app;
+pub mod documents;
 pub mod engine;
 pub mod http;
 pub mod manifest;

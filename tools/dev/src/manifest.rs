@@ -60,4 +60,19 @@ mod tests {
         assert_eq!(manifest.channels().collect::<Vec<_>>(), ["stampede:doorbell"]);
         assert!(manifest.components_for("http").contains(&"reserve".to_owned()));
     }
+
+    #[test]
+    fn spin_build_builds_each_component_and_spin_watch_looks_at_its_source() {
+        let root = crate::root::find().expect("the project");
+        let manifest: toml::Table = fs::read_to_string(root.join("spin.toml")).expect("read").parse().expect("TOML");
+        for (id, component) in manifest["component"].as_table().expect("components") {
+            let build = &component["build"];
+            let command = format!("cargo build -p {id} --target {TARGET} --release");
+            assert!(build["command"].as_str().is_some_and(|text| text.ends_with(&command)), "{build}");
+            let globs = build["watch"].as_array().expect("globs").iter().filter_map(toml::Value::as_str);
+            let watched: Vec<_> = globs.map(|glob| glob.trim_end_matches("/**/*")).collect();
+            assert!(watched.contains(&&*format!("functions/{id}")), "{build}");
+            assert!(watched.iter().all(|path| root.join(path).exists()), "{build}");
+        }
+    }
 }

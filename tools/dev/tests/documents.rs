@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
-use dev::root;
+use dev::{documents::commands, root};
 
 /// Files that Git tracks and whose path ends in `suffix`.
 fn tracked(root: &Path, suffix: &str) -> Vec<String> {
@@ -103,25 +103,82 @@ fn every_script_in_a_document_exists_and_knows_the_options_that_it_is_called_wit
     let root = root::find().expect("the project");
     let mut checked = 0;
     for document in tracked(&root, ".md") {
-        let text = fs::read_to_string(root.join(&document)).expect("a tracked document");
-        for line in text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()).flat_map(str::lines) {
-            let command = line.split('#').next().unwrap_or_default();
-            let mut words = command
-                .split_whitespace()
-                .skip_while(|word| !word.starts_with("scripts/") && !word.starts_with("deploy/"));
+        for command in commands(&fs::read_to_string(root.join(&document)).expect("a tracked document")) {
+            let is_script = |word: &&str| word.starts_with("scripts/") || word.starts_with("deploy/");
+            let mut words = command.split_whitespace().skip_while(|word| !is_script(word));
             let Some(script) = words.next() else { continue };
             let source = fs::read_to_string(root.join(script));
-            let source = source.unwrap_or_else(|error| panic!("{document}: {line}: {script}: {error}"));
+            let source = source.unwrap_or_else(|error| panic!("{document}: {command}: {script}: {error}"));
             // Other scripts build a program, which explains itself.
             if source.contains("usage: ") {
                 let help = Command::new(root.join(script)).arg("--help").output().expect("help");
                 let help = String::from_utf8_lossy(&help.stdout);
                 for option in words.filter(|word| word.starts_with("--")) {
-                    assert!(help.contains(option), "{document}: {script} does not know {option}: {line}");
+                    assert!(help.contains(option), "{document}: {script} does not know {option}: {command}");
                 }
                 checked += 1;
             }
         }
     }
     assert!(checked > 10, "only {checked} commands were found");
+}
+
+const CI: &str = ".github/workflows/ci.yml";
+
+/// The file in which a test runs a command that a reader types, what names the run there, and the commands. A suite does not
+/// run itself: CI runs it.
+const RUNS: [(&str, &str, &[&str]); 23] = [
+    ("tests/e2e/supervision.rs", "join(\"scripts/up\")", &["scripts/up"]),
+    ("tests/deploy/release.rs", "commands()[0]", &["tar xzf stampede-*.tar.gz && cd stampede-*/"]),
+    ("tests/deploy/release.rs", "commands()[1]", &["scripts/up --services"]),
+    ("tests/deploy/release.rs", "commands()[2]", &["spin up"]),
+    ("tests/deploy/install.rs", "\"deploy/self-hosted/install\")) =>", &["sudo deploy/self-hosted/install"]),
+    ("tests/deploy/install.rs", "(\"sudoedit\", file)) =>", &["sudoedit "]),
+    ("tests/deploy/install.rs", "&[\"rollback\"]", &["sudo deploy/self-hosted/install rollback"]),
+    ("tests/deploy/install.rs", "commands(\"redis.conf\")", &["redis-cli "]),
+    ("tests/deploy/install.rs", "commands(\"postgres.sql\")", &["sudo -u postgres psql "]),
+    ("tests/deploy/install.rs", "starts_with(\"ALTER ROLE\")", &["ALTER ROLE "]),
+    ("tests/deploy/systemd_units.rs", "starts_with(\"while \")", &["while "]),
+    ("tests/deploy/systemd_units.rs", "fn the_production_manifest_", &["deploy/production-manifest"]),
+    ("tests/deploy/tls.rs", "acme-challenge/token", &["certbot certonly --webroot -w /var/www/html"]),
+    ("tools/dev/src/manifest.rs", "fn spin_build_builds_", &["spin build", "spin watch"]),
+    ("tools/dev/src/suites/plan.rs", "fn rust", &["cargo test --release -p domain"]),
+    ("tools/dev/src/suites/plan.rs", "fn lint", &["cargo fmt", "cargo clippy"]),
+    ("tools/openapi/src/main.rs", "fn the_committed_documents_are_the_generated_ones", &["cargo run -p openapi"]),
+    ("scripts/test", "\nscripts/build\n", &["scripts/build"]),
+    (CI, "run: scripts/test ${{ matrix.suite }}", &["scripts/test", "scripts/test unit"]),
+    (
+        CI,
+        "suite: e2e, engine: spin, ledger: postgres",
+        &["STAMPEDE_ENGINE=spin STAMPEDE_LEDGER=postgres scripts/test e2e"],
+    ),
+    (".github/workflows/long.yml", "run --long unit interleavings chaos", &["scripts/test --long chaos"]),
+    (CI, "scripts/stampede --buyers 5000 --stock", &["scripts/stampede --buyers 5000 --stock 500 --per-user 2"]),
+    (CI, "scripts/bench --rounds 1", &["scripts/bench"]),
+];
+
+#[test]
+fn every_command_that_a_reader_types_is_run_by_a_test() {
+    let root = root::find().expect("the project");
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let is_followed = |path: &String| {
+        ["README.md", "CONTRIBUTING.md", "deploy/README.md"].contains(&&**path)
+            || path.starts_with("deploy/self-hosted/")
+    };
+    let documents: Vec<_> = tracked(&root, "").into_iter().filter(is_followed).collect();
+    let typed: Vec<_> = documents.iter().flat_map(|path| commands(&read(path))).collect();
+    for (file, place, run) in RUNS {
+        assert!(read(file).contains(place), "{file} has no {place}, which runs {run:?}");
+        for known in run {
+            assert!(typed.iter().any(|command| is_run(command, known)), "no document says {known}");
+        }
+    }
+    let has_run = |command: &&String| RUNS.iter().any(|(.., run)| run.iter().any(|known| is_run(command, known)));
+    let untested: Vec<_> = typed.iter().filter(|command| !has_run(command)).collect();
+    assert!(untested.is_empty(), "run these in a test, and say in RUNS where: {untested:#?}");
+}
+
+/// Whether `known` is the command, or its first words if it ends with a space.
+fn is_run(command: &str, known: &str) -> bool {
+    command == known || (known.ends_with(' ') && command.starts_with(known))
 }
