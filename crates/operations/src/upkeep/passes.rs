@@ -168,6 +168,32 @@ pub async fn expire<R: Redis, S: Sql>(
     Ok(expired.len())
 }
 
+/// Expires one batch of each activity's orders whose time to pay is over at `now`, while Redis does not answer: [`sync`]
+/// applies them there later.
+///
+/// # Errors
+/// [`StoreError`] of the ledger, on finding the activities. One whose orders it cannot change is recorded in the report.
+pub async fn expire_in_ledger<S: Sql>(
+    sql: &S,
+    lease: &Lease,
+    now: Millis,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let step = Instant::now();
+    for activity in activities::list_with_due_orders(sql, now, Millis(0)).await? {
+        if step.elapsed() > PASS {
+            break;
+        }
+        match order_changes::expire(sql, &activity, now, ORDER_BATCH_SIZE, Some(lease)).await {
+            Ok(expired) => report.expired += expired.len(),
+            Err(error) => report.add_failure(&activity, &error),
+        }
+        sql.forget_timeouts();
+    }
+    report.add_time("expire", step);
+    Ok(())
+}
+
 /// Applies one batch of an activity's changes that Redis has not confirmed, and restores orders that it has lost. A
 /// change is confirmed if Redis has had it for seconds by its own clock; any other is looked at once more. Returns how
 /// many orders were looked at, and how many Redis had not had.
