@@ -214,20 +214,6 @@ async fn routes_that_need_a_frozen_redis_return_503_in_time_and_recover() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_app_reconnects_to_a_restarted_redis_that_kept_its_data() {
-    let (app, _proxy) = start_behind_proxy();
-    let fixture = create_fixture(&app).await;
-    let waiting = app.create_buyers(&fixture.activity, 3).await;
-    for buyer in &waiting {
-        app.reserve(&fixture.activity, buyer, "a", 1).await.is(202);
-    }
-    app.with_redis(|redis| redis.kill());
-    assert_unavailable(&app, &fixture, &REDIS_ROUTES).await;
-    app.with_redis(|redis| redis.restart()).expect("redis-server");
-    assert_recovered(&app, &fixture, [5, 5, 0]).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn buyers_pay_and_cancel_while_redis_is_stopped_which_follows_later() {
     const PAYING: usize = 40;
     let (app, _proxy) = start_behind_proxy();

@@ -204,8 +204,9 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         let elapsed = self.elapsed;
         let activities = match listed_activities::list(redis).await {
             Err(error @ StoreError::RedisUnavailable(_)) => {
-                passes::expire_in_ledger(sql, &self.lease, self.now, &mut self.report).await?;
+                // In this order: an order whose payment is recorded does not expire.
                 self.process_payments().await?;
+                passes::expire_in_ledger(sql, &self.lease, self.now, &mut self.report).await?;
                 return Err(error);
             }
             activities => activities?,
