@@ -359,7 +359,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
     /// Cancels an order as its buyer.
     pub async fn cancel(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
         let cancelled = commands::cancel(&self.sql, order_no, NOW).await?;
-        let _ = cancelled.sync(&self.redis).await;
+        cancelled.sync(&self.redis).await;
         Ok(cancelled.outcome)
     }
 

@@ -202,8 +202,8 @@ pub struct AppliedCallbacks {
 /// Applies up to `limit` callbacks that are due at `now`. After a second it leaves the rest to the next call, so that its
 /// caller can renew a lease.
 ///
-/// One that cannot be applied waits, longer after each failure, so that others come first. One that Redis must answer waits
-/// for the next sweep, and so do those of an activity that is being rebuilt, that a store fails on, or that is in `stuck`.
+/// One that cannot be applied waits, longer after each failure, so that others come first. Those of an activity that is being
+/// rebuilt, that a store fails on, or that is in `stuck`, wait for the next sweep.
 ///
 /// # Errors
 /// [`StoreError`] of the ledger, on loading the callbacks or deferring them.
@@ -239,11 +239,7 @@ pub async fn apply_pending<R: Redis, S: Sql>(
         }
     }
     sql.forget_timeouts();
-    let mut failed = Vec::new();
-    for (id, _, error) in &result.failures {
-        let waits_for_redis = matches!(error, StoreError::RedisUnavailable(_));
-        if waits_for_redis { &mut skipped } else { &mut failed }.push(id.as_str());
-    }
+    let failed: Vec<&str> = result.failures.iter().map(|(id, ..)| id.as_str()).collect();
     unprocessed::defer(sql, &failed, &skipped, now).await?;
     result.visited = result.applied + failed.len() + skipped.len();
     Ok(result)

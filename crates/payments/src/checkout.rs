@@ -3,8 +3,7 @@
 //! If a checkout stops at any point, the order can still be paid: a retry gets the same session, because it sends the
 //! provider the same request. After a session that ended early, the next one is requested under a new number.
 
-use domain::order::Order;
-use orders::ledger::order_rows;
+use domain::order::{Order, OrderStatus};
 use stores::{
     ledger::clock::Clock,
     ports::{Sql, StoreError},
@@ -48,8 +47,7 @@ pub async fn checkout<S: Sql, P: Provider>(
 ) -> Result<(CommandOutcome, i64), CheckoutError> {
     let (order_no, now) = (&order.order_no, now.into());
     let Some(SavedCheckout { shown, mut latest_session }) = addresses::save(sql, order_no, address, now).await? else {
-        let order = order_rows::load_effective(sql, order_no, now).await?.map(Box::new);
-        return Ok((order.map_or(CommandOutcome::NotFound, CommandOutcome::Conflict), 0));
+        return Ok((commands::load_outcome(sql, order_no, &[], now).await?, 0));
     };
     for _ in 0..MAX_SESSIONS_PER_CALL {
         let session_number = match (latest_session, &order.checkout_url) {
@@ -66,7 +64,7 @@ pub async fn checkout<S: Sql, P: Provider>(
                 session_number
             }
         };
-        match commands::load_payable(sql, order_no, now).await? {
+        match commands::load_outcome(sql, order_no, &[OrderStatus::PendingPayment], now).await? {
             // The session has ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
             outcome => return Ok((outcome, session_number)),

@@ -47,14 +47,10 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// Brings Redis in line.
-    ///
-    /// # Errors
-    /// As [`sync_order`].
-    pub async fn sync<R: Redis>(&self, redis: &R) -> Result<(), StoreError> {
-        match &self.changed {
-            Some(row) => sync_order(redis, row).await,
-            None => Ok(()),
+    /// Brings Redis in line. If that fails, the sweeper does it.
+    pub async fn sync<R: Redis>(&self, redis: &R) {
+        if let Some(row) = &self.changed {
+            let _ = sync_order(redis, row).await;
         }
     }
 }
@@ -69,14 +65,15 @@ pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: impl Into<Clock>) 
     compare(sql, order_no, changed, &[OrderStatus::Cancelled], now).await
 }
 
-/// Loads an order that can be paid; any other one is a conflict. If its session has ended, it has no `checkout_url`.
-pub async fn load_payable<S: Sql>(
+/// Loads an order: `Done` if it has one of the `target` statuses. If its session has ended, it has no `checkout_url`.
+pub async fn load_outcome<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
+    target: &[OrderStatus],
     now: impl Into<Clock>,
 ) -> Result<CommandOutcome, StoreError> {
     Ok(match order_rows::load_effective(sql, order_no, now).await?.map(Box::new) {
-        Some(order) if order.status == OrderStatus::PendingPayment => CommandOutcome::Done(order),
+        Some(order) if target.contains(&order.status) => CommandOutcome::Done(order),
         Some(order) => CommandOutcome::Conflict(order),
         None => CommandOutcome::NotFound,
     })
@@ -137,8 +134,7 @@ pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: impl Into<
     compare(sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await
 }
 
-/// Returns the outcome of a command that changed a row. If it `changed` none, loads the order: `Done` if it already has
-/// one of the `target` statuses.
+/// Returns what a command did. If it `changed` no row, the order may have one of the `target` statuses already.
 async fn compare<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -148,11 +144,7 @@ async fn compare<S: Sql>(
 ) -> Result<Decided, StoreError> {
     let outcome = match &changed {
         Some(row) => CommandOutcome::Done(Box::new(row.order.clone())),
-        None => match order_rows::load_effective(sql, order_no, now).await?.map(Box::new) {
-            Some(order) if target.contains(&order.status) => CommandOutcome::Done(order),
-            Some(order) => CommandOutcome::Conflict(order),
-            None => CommandOutcome::NotFound,
-        },
+        None => load_outcome(sql, order_no, target, now).await?,
     };
     Ok(Decided { outcome, changed })
 }

@@ -25,8 +25,5 @@ pub fn order_or_conflict<'a>(outcome: &'a CommandOutcome, goal: &str) -> Result<
 
 /// Syncs the order that a command changed, after the response.
 pub fn sync_later(decided: Decided) {
-    after_response(async move {
-        // If it fails, the sweeper syncs the order.
-        let _ = decided.sync(&SpinRedis).await;
-    });
+    after_response(async move { decided.sync(&SpinRedis).await });
 }

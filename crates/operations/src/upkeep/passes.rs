@@ -45,7 +45,7 @@ pub const LEASE: &str = "sweeper";
 pub const LEASE_MS: i64 = 15_000;
 
 /// Orders expired or synced in one batch.
-const ORDER_BATCH_SIZE: i64 = 1_000;
+pub const ORDER_BATCH_SIZE: i64 = 1_000;
 
 /// How long after an order's change the sweeper looks whether Redis has it, in milliseconds: longer than the writes that
 /// a Redis with `appendfsync everysec` may lose (2 s), or a replica may lack.
@@ -166,32 +166,6 @@ pub async fn expire<R: Redis, S: Sql>(
     let expired = order_changes::expire(sql, activity, now, ORDER_BATCH_SIZE, lease).await?;
     apply_transitions(redis, activity, &expired).await?;
     Ok(expired.len())
-}
-
-/// Expires one batch of each activity's orders whose time to pay is over at `now`, while Redis does not answer: [`sync`]
-/// applies them there later.
-///
-/// # Errors
-/// [`StoreError`] of the ledger, on finding the activities. One whose orders it cannot change is recorded in the report.
-pub async fn expire_in_ledger<S: Sql>(
-    sql: &S,
-    lease: &Lease,
-    now: Millis,
-    report: &mut Report,
-) -> Result<(), StoreError> {
-    let step = Instant::now();
-    for activity in activities::list_with_due_orders(sql, now, Millis(0)).await? {
-        if step.elapsed() > PASS {
-            break;
-        }
-        match order_changes::expire(sql, &activity, now, ORDER_BATCH_SIZE, Some(lease)).await {
-            Ok(expired) => report.expired += expired.len(),
-            Err(error) => report.add_failure(&activity, &error),
-        }
-        sql.forget_timeouts();
-    }
-    report.add_time("expire", step);
-    Ok(())
 }
 
 /// Applies one batch of an activity's changes that Redis has not confirmed, and restores orders that it has lost. A

@@ -61,9 +61,6 @@ pub struct Report {
     pub steps_ms: BTreeMap<&'static str, i64>,
     /// Activities that a store failed on: their work is left to the next sweep.
     pub stuck: BTreeSet<ActivityId>,
-    /// Those that the ledger failed on.
-    #[serde(skip)]
-    pub stuck_in_ledger: BTreeSet<ActivityId>,
     /// What the log does not have yet.
     #[serde(skip)]
     pub notices: Vec<Notice>,
@@ -88,9 +85,6 @@ impl Report {
 
     /// Records that a store failed on an activity.
     pub fn add_failure(&mut self, activity: &ActivityId, error: &StoreError) {
-        if !matches!(error, StoreError::RedisUnavailable(_)) {
-            self.stuck_in_ledger.insert(activity.clone());
-        }
         if self.stuck.insert(activity.clone()) {
             self.add_notice("a sweep left this activity to the next one", "activity", activity, error.to_string());
         }

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use domain::{settings::Retention, time::Millis};
 use orders::{
     event_delivery::{self, TIMEOUT_MS, WebhookTarget},
-    ledger::events::{self, set_enabled},
+    ledger::{
+        events::{self, set_enabled},
+        order_changes,
+    },
 };
 use payments::{
     callbacks,
@@ -16,7 +19,7 @@ use payments::{
     provider::Provider,
     refunds, sessions,
 };
-use sale::listed_activities;
+use sale::{ledger::activities, listed_activities};
 use stores::{
     http_client::HttpClient,
     lease as redis_lease,
@@ -29,7 +32,7 @@ use crate::{
     upkeep::{
         budget::Budget,
         erasure, gates,
-        passes::{self, LEASE, LEASE_MS},
+        passes::{self, LEASE, LEASE_MS, ORDER_BATCH_SIZE},
         rebuild::{RebuildOutcome, continue_interrupted},
         report::{Notice, Report},
     },
@@ -206,7 +209,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             Err(error @ StoreError::RedisUnavailable(_)) => {
                 // In this order: an order whose payment is recorded does not expire.
                 self.process_payments().await?;
-                passes::expire_in_ledger(sql, &self.lease, self.now, &mut self.report).await?;
+                self.expire_in_ledger().await?;
                 return Err(error);
             }
             activities => activities?,
@@ -247,6 +250,16 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         Ok(())
     }
 
+    /// Expires orders while Redis does not answer. A later sweep syncs them.
+    async fn expire_in_ledger(&mut self) -> Result<(), StoreError> {
+        let sql = self.sweeper.sql;
+        for activity in activities::list_with_due_orders(sql, self.now, Millis(0)).await? {
+            let expired = order_changes::expire(sql, &activity, self.now, ORDER_BATCH_SIZE, Some(&self.lease)).await?;
+            self.report.expired += expired.len();
+        }
+        Ok(())
+    }
+
     /// Adds the time since `started` to a step, and logs what it found.
     fn end_step(&mut self, step: &'static str, started: Instant) {
         self.report.add_time(step, started);
@@ -274,10 +287,11 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     async fn run_payment_round(&mut self) -> Result<bool, StoreError> {
         let Sweeper { redis, sql, provider, .. } = *self.sweeper;
         let (now, report) = (self.now, &mut self.report);
-        let callbacks = callbacks::apply_pending(redis, sql, now, MAX_CALLBACKS, &report.stuck_in_ledger).await?;
+        let callbacks = callbacks::apply_pending(redis, sql, now, MAX_CALLBACKS, &report.stuck).await?;
         for (id, activity, error) in callbacks.failures {
             let event = "a callback could not be applied; it is tried again";
             match activity {
+                // While Redis does not answer, an operator sees which payment waits.
                 Some(activity) if !matches!(error, StoreError::RedisUnavailable(_)) => {
                     report.add_failure(&activity, &error);
                 }
