@@ -12,7 +12,7 @@ use futures::future::join_all;
 use stores::ports::{Redis, Sql, StoreError};
 
 use crate::{
-    callbacks,
+    callbacks, commands,
     ledger::sessions::{self, DueSession},
     provider::{Provider, ProviderError, SessionStatus},
 };
@@ -63,8 +63,11 @@ async fn apply_answer<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(), StoreError> {
     match answer {
-        // Its order is released, or its time to pay is over: no copy in Redis sends a buyer there.
-        Ok(SessionStatus::Unpaid) => sessions::close(sql, order_no, session_id).await,
+        Ok(SessionStatus::Unpaid) => match commands::session_ended(redis, sql, order_no, session_id).await {
+            // The session is closed. Its order is about to expire, or is released: no copy of it sends the buyer there.
+            Err(StoreError::RedisUnavailable(_)) => Ok(()),
+            result => result,
+        },
         // Handled like the provider's callback of the same payment.
         Ok(SessionStatus::Paid { payment_id, money }) => {
             let callback = ProviderCallback {
