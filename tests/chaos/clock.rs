@@ -1,6 +1,7 @@
 //! Moves the app's clock by an hour while an activity is open.
 //!
-//! Decisions in Redis use the clock of Redis. Cached values that are not known to be fresh are loaded again. A ticket
+//! Decisions in Redis use the clock of Redis, and those about money the ledger's: with SQLite the app's, so that the time to
+//! pay is longer than the jump here. Cached values that are not known to be fresh are loaded again. A ticket
 //! that looks expired is refused, and is valid again once the clock is right.
 
 use std::{fs, path::PathBuf};
@@ -20,6 +21,9 @@ fn faketime_library() -> PathBuf {
         .find(|path| path.is_file());
     found.expect("libfaketime: scripts/install faketime")
 }
+
+/// Time to pay, in seconds.
+const PAY_TIMEOUT: i64 = 4 * 3_600;
 
 /// Creates a buyer whose sign-in token is valid for four hours, so for every offset of the clock.
 async fn create_long_lived_buyer(app: &TestApp, activity: &TestActivity, user: &str) -> Buyer {
@@ -48,7 +52,7 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservat
             settings.environment.push((name.to_owned(), value));
         }
     });
-    let activity = app.create_activity(json!({"skus": single_sku(10), "pay_timeout_seconds": 600})).await;
+    let activity = app.create_activity(json!({"skus": single_sku(10), "pay_timeout_seconds": PAY_TIMEOUT})).await;
     let (mut orders, mut refused) = (vec![], vec![]);
     for (index, offset) in ["+0", "+3600", "-3600", "+0"].into_iter().enumerate() {
         set_offset(offset);
@@ -70,7 +74,7 @@ async fn a_clock_that_jumps_an_hour_and_back_expires_no_order_early_and_reservat
             let pay_by = order["pay_by"].as_str().expect("pay_by");
             let pay_by = OffsetDateTime::parse(pay_by, &time::format_description::well_known::Rfc3339).expect("a time");
             let remaining = (pay_by - OffsetDateTime::now_utc()).whole_seconds();
-            assert!((1..=600).contains(&remaining), "with the clock at {offset}: {order}");
+            assert!((1..=PAY_TIMEOUT).contains(&remaining), "with the clock at {offset}: {order}");
             // A used ticket replays its order or is refused; it never makes a second order.
             let replayed = app.reserve(&activity, buyer, "a", 1).await;
             match replayed.status {

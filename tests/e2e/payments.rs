@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use support::{
     Buyer, TestActivity, TestApp,
     activity::activity_spec,
+    eventually,
     payments::{send_stripe_payment, sign_webhook, use_payment_service},
 };
 use time::OffsetDateTime;
@@ -81,8 +82,11 @@ async fn a_declined_payment_leaves_the_order_pending_and_says_so() {
     let session = app.open_session(&order_no, &buyer.jwt).await;
     assert!(app.get_order(&order_no, &buyer.jwt).await.json()["declined_at"].is_null());
     app.submit_payment(&session, "declined").await.is(200);
-    let declined = app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
-    assert!(declined["declined_at"].as_str() > declined["created_at"].as_str(), "{declined}");
+    eventually("the order to say so", async || {
+        let declined = app.wait_for_status(&order_no, &buyer.jwt, "pending_payment").await;
+        if declined["declined_at"].as_str() > declined["created_at"].as_str() { Ok(()) } else { Err(declined) }
+    })
+    .await;
     app.submit_payment(&session, "paid").await.is(200);
     let paid = app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
     assert!(paid["declined_at"].is_null(), "{paid}");

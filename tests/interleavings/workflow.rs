@@ -107,9 +107,12 @@ impl Workflow {
                 let Some(row) = order_rows::load(&fixture.sql, &order_no).await? else { return Ok(Outcome::Refused) };
                 let order = row.order;
                 let address = SealedAddress { sealed: "sealed", language: &Language::default() };
-                let checked_out = checkout(&fixture.redis, &fixture.sql, &fixture.redis, &order, address, NOW).await;
+                let checked_out = checkout(&fixture.sql, &fixture.redis, &order, address, NOW).await;
                 match checked_out {
-                    Ok(outcome) => matches!(outcome, CommandOutcome::Done(_)),
+                    Ok((outcome, session_number)) => {
+                        fixture.show_session(&outcome, session_number).await;
+                        matches!(outcome, CommandOutcome::Done(_))
+                    }
                     Err(CheckoutError::Store(error)) => return Err(error),
                     Err(CheckoutError::Provider(error)) => return Err(StoreError::Malformed(error.message)),
                 }

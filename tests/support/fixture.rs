@@ -370,7 +370,9 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Cancels an order as its buyer.
     pub async fn cancel(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
-        commands::cancel(&self.redis, &self.sql, order_no, NOW).await
+        let cancelled = commands::cancel(&self.sql, order_no, NOW).await?;
+        cancelled.sync(&self.redis).await;
+        Ok(cancelled.outcome)
     }
 
     /// Returns an order's status in the ledger.

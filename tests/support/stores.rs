@@ -21,6 +21,15 @@ impl Redis for RealRedis {
     }
 }
 
+/// A Redis that does not answer.
+pub struct NoRedis;
+
+impl Redis for NoRedis {
+    async fn command(&self, _: &str, _: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        Err(StoreError::RedisUnavailable("connection refused".to_owned()))
+    }
+}
+
 /// Redis that counts its calls.
 pub struct CountingRedis<'a>(pub &'a RealRedis, pub Cell<usize>);
 

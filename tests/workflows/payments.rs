@@ -10,6 +10,7 @@ pub mod payment_service;
 pub mod refunds_at_provider;
 pub mod slow_callbacks;
 pub mod transitions;
+pub mod without_redis;
 
 use domain::{ids::OrderNo, money::Money, webhook::ProviderCallback};
 

@@ -27,13 +27,14 @@ use orders::{
 use serde::Serialize;
 use stores::{
     keys::Keys,
+    ledger::clock::Clock,
     ports::{Redis, Sql, StoreError},
 };
 
 use crate::{
     commands::session_ended,
     ledger::{
-        callback_rows::{self, Callback, Decision, RecordIf},
+        callback_rows::{self, Callback, Decision, RecordIf, Recorded},
         unprocessed,
     },
 };
@@ -44,28 +45,30 @@ const ROUND: Duration = Duration::from_secs(1);
 pub use crate::ledger::callback_outcomes::{CallbackEffect, CallbackOutcome};
 
 /// What became of a callback that was delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Receipt {
-    /// It is recorded and applied.
-    Applied(CallbackEffect),
+    /// It is recorded, and [`apply_recorded`] applies it: after the response. If that fails, the sweeper does it.
+    Recorded(Box<Recorded>),
     /// The order is queued and not in the ledger yet: the provider should deliver the callback again.
     OrderQueued,
     /// Its signer is not configured and has opened no session of the order.
     NotOfItsOrders,
 }
 
-/// Receives a verified callback. A signer that `is_configured` may report about all orders, another one about those whose
+/// Receives a verified callback: one statement of the ledger, and Redis is asked only about an order that the ledger does
+/// not have. A signer that `is_configured` may report about all orders, another one about those whose
 /// payment session it opened.
 pub async fn receive<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     received: &ProviderCallback,
     is_configured: bool,
-    now: Millis,
+    now: impl Into<Clock>,
 ) -> Result<Receipt, StoreError> {
+    let now = now.into();
     let condition = if is_configured { RecordIf::OrderExists } else { RecordIf::MayHavePaid };
-    if let Some(callback) = callback_rows::record(sql, received, condition, now).await? {
-        return apply_recorded(redis, sql, &callback, now).await.map(Receipt::Applied);
+    if let Some(recorded) = callback_rows::record(sql, received, condition, now).await? {
+        return Ok(Receipt::Recorded(Box::new(recorded)));
     }
     if !is_configured {
         return Ok(Receipt::NotOfItsOrders);
@@ -75,7 +78,7 @@ pub async fn receive<R: Redis, S: Sql>(
     {
         return Ok(Receipt::OrderQueued);
     }
-    apply(redis, sql, received, now).await.map(Receipt::Applied)
+    record(sql, received, now).await.map(|recorded| Receipt::Recorded(Box::new(recorded)))
 }
 
 /// Records a callback and applies it exactly once. Every step after recording can be repeated, by the provider's next
@@ -89,17 +92,22 @@ pub async fn apply<R: Redis, S: Sql>(
     received: &ProviderCallback,
     now: Millis,
 ) -> Result<CallbackEffect, StoreError> {
-    match callback_rows::record(sql, received, RecordIf::Always, now).await? {
-        Some(callback) => apply_recorded(redis, sql, &callback, now).await,
-        None => Err(StoreError::Malformed("no callback was written".to_owned())),
-    }
+    apply_recorded(redis, sql, &record(sql, received, now.into()).await?).await
 }
 
-async fn apply_recorded<R: Redis, S: Sql>(
+async fn record<S: Sql>(sql: &S, received: &ProviderCallback, now: Clock) -> Result<Recorded, StoreError> {
+    let recorded = callback_rows::record(sql, received, RecordIf::Always, now).await?;
+    recorded.ok_or_else(|| StoreError::Malformed("no callback was written".to_owned()))
+}
+
+/// Applies a callback that is recorded. Every step can be repeated.
+///
+/// # Errors
+/// Any [`StoreError`]: the callback may be applied in part.
+pub async fn apply_recorded<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
-    callback: &Callback,
-    now: Millis,
+    &Recorded { ref callback, now }: &Recorded,
 ) -> Result<CallbackEffect, StoreError> {
     if callback.outcome == CallbackOutcome::Unprocessed {
         return finish(redis, sql, callback, now).await.map(CallbackOutcome::effect);
@@ -146,9 +154,9 @@ async fn finish<R: Redis, S: Sql>(
         outcome = dispatch(redis, sql, callback, decision, now).await?;
         callback_rows::set_outcome(sql, &callback.id, outcome).await?;
     } else if let Some(row) = &decision.order {
-        // A parked callback changed nothing, and is logged although Redis may refuse to write.
         if outcome.effect() != CallbackEffect::Parked {
-            sync_order(redis, row).await?;
+            // If it fails, the sweeper syncs the order.
+            let _ = sync_order(redis, row).await;
         }
         if !has_early_refund {
             return Ok(outcome);
@@ -280,7 +288,7 @@ struct ReacquireOptions<'a> {
 }
 
 /// Applies a payment that arrived after the order was released (E5). Redis decides whether the units are free, and the
-/// ledger can still refuse.
+/// ledger can still refuse. While Redis does not answer, the callback waits: no payment is refunded because of that.
 ///
 /// Two callbacks of one order may run at the same time, and either may stop at any point: the row in the ledger decides
 /// which was first. The other one syncs the order from that row, which returns units that it reacquired in vain.
@@ -305,7 +313,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
     if word == "taken" {
         match callback_rows::mark_paid(sql, callback, order.status, now).await {
             Ok(Some(row)) => {
-                sync_order(redis, &row).await?;
+                let _ = sync_order(redis, &row).await;
                 return Ok(CallbackOutcome::PaidLate);
             }
             // The ledger has no room, or another request changed the order. The next statement distinguishes the two.
@@ -314,7 +322,7 @@ async fn handle_late_payment<R: Redis, S: Sql>(
         }
     }
     if let Some(row) = callback_rows::refund_late_payment(sql, callback, now).await? {
-        sync_order(redis, &row).await?;
+        let _ = sync_order(redis, &row).await;
         return Ok(CallbackOutcome::RefundStarted);
     }
     // Another callback was applied first, possibly with another payment.

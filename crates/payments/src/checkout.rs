@@ -3,8 +3,11 @@
 //! If a checkout stops at any point, the order can still be paid: a retry gets the same session, because it sends the
 //! provider the same request. After a session that ended early, the next one is requested under a new number.
 
-use domain::{order::Order, time::Millis};
-use stores::ports::{Redis, Sql, StoreError};
+use domain::order::{Order, OrderStatus};
+use stores::{
+    ledger::clock::Clock,
+    ports::{Sql, StoreError},
+};
 
 use crate::{
     commands::{self, CommandOutcome},
@@ -30,21 +33,21 @@ pub enum CheckoutError {
 const MAX_SESSIONS_PER_CALL: u32 = 3;
 
 /// Checks out `order`, as read a moment ago, with its encrypted address. A repeated call returns the same session, or
-/// the next one if that session has ended and the order still has time.
+/// the next one if that session has ended and the order still has time. Returns the outcome and the session's number, for
+/// [`commands::copy_session`].
 ///
 /// # Errors
 /// [`CheckoutError`]; a repeated call continues where this one stopped.
-pub async fn checkout<R: Redis, S: Sql, P: Provider>(
-    redis: &R,
+pub async fn checkout<S: Sql, P: Provider>(
     sql: &S,
     provider: &P,
     order: &Order,
     address: SealedAddress<'_>,
-    now: Millis,
-) -> Result<CommandOutcome, CheckoutError> {
-    let order_no = &order.order_no;
+    now: impl Into<Clock>,
+) -> Result<(CommandOutcome, i64), CheckoutError> {
+    let (order_no, now) = (&order.order_no, now.into());
     let Some(SavedCheckout { shown, mut latest_session }) = addresses::save(sql, order_no, address, now).await? else {
-        return Ok(commands::not_payable(sql, order_no, now).await?);
+        return Ok((commands::load_outcome(sql, order_no, &[], now).await?, 0));
     };
     for _ in 0..MAX_SESSIONS_PER_CALL {
         let session_number = match (latest_session, &order.checkout_url) {
@@ -56,18 +59,17 @@ pub async fn checkout<R: Redis, S: Sql, P: Provider>(
                 if let Some(payment) = open_session(sql, provider, order, session_number, &shown, now).await? {
                     let (checkout_url, pay_by) = (Some(payment.url), Some(payment.pay_by));
                     let order = Order { checkout_url, pay_by, ..order.clone() };
-                    commands::copy_session(redis, &order, session_number).await?;
-                    return Ok(CommandOutcome::Done(Box::new(order)));
+                    return Ok((CommandOutcome::Done(Box::new(order)), session_number));
                 }
                 session_number
             }
         };
-        match commands::show_session(redis, sql, order_no, session_number, now).await? {
+        match commands::load_outcome(sql, order_no, &[OrderStatus::PendingPayment], now).await? {
             // The session has ended meanwhile.
             CommandOutcome::Done(order) if order.checkout_url.is_none() => {}
-            outcome => return Ok(outcome),
+            outcome => return Ok((outcome, session_number)),
         }
-        latest_session = sessions::load_latest(sql, order_no, None).await?;
+        latest_session = sessions::load_latest(sql, order_no).await?;
     }
     Err(ProviderError::new("its sessions end as soon as they are opened").into())
 }
@@ -80,7 +82,7 @@ async fn open_session<S: Sql, P: Provider>(
     order: &Order,
     session_number: i64,
     shown: &Presentation,
-    now: Millis,
+    now: Clock,
 ) -> Result<Option<StartedPayment>, CheckoutError> {
     let OpenedSession { url, session_id } = provider.open_session(order, session_number, shown).await?;
     // Saved before the buyer gets the URL, so that the sweeper can ask the provider about every session that can be

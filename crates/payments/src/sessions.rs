@@ -63,7 +63,11 @@ async fn apply_answer<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<(), StoreError> {
     match answer {
-        Ok(SessionStatus::Unpaid) => commands::session_ended(redis, sql, order_no, session_id).await,
+        Ok(SessionStatus::Unpaid) => match commands::session_ended(redis, sql, order_no, session_id).await {
+            // The session is closed. Its order is about to expire, or is released: no copy of it sends the buyer there.
+            Err(StoreError::RedisUnavailable(_)) => Ok(()),
+            result => result,
+        },
         // Handled like the provider's callback of the same payment.
         Ok(SessionStatus::Paid { payment_id, money }) => {
             let callback = ProviderCallback {

@@ -269,6 +269,11 @@ async fn into_wasi_response(response: Response, request_id: String, is_head: boo
     Ok(response)
 }
 
+/// Runs `work` in the same invocation, after the response. What an engine that ends it early leaves undone, a sweep does.
+pub fn after_response(work: impl Future<Output = ()> + 'static) {
+    wit_bindgen::spawn(Box::pin(work));
+}
+
 /// Polls a task once, and lets it run on beside the caller if it is not done.
 async fn start(mut task: Pin<Box<dyn Future<Output = ()>>>) {
     if poll_fn(|context| Poll::Ready(task.as_mut().poll(context))).await.is_pending() {

@@ -10,6 +10,7 @@
 //! a value cannot be stored, `LedgerNotMigrated` if the tables do not exist yet, `Malformed` if a row cannot be parsed.
 //! Functions document errors that mean more.
 
+pub mod clock;
 pub mod deletion;
 pub mod errors;
 pub mod leases;

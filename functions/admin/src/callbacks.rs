@@ -14,6 +14,7 @@ use platform::{
     paging,
     redis::SpinRedis,
 };
+use stores::ledger::clock;
 
 use crate::call::Outcome;
 
@@ -35,7 +36,8 @@ pub async fn refunds() -> Result<Response, ApiError> {
 
 /// Handles `POST …/callbacks/:id/replay` (applies the callback again), `/refund` and `/dismiss`.
 pub async fn resolve(id: &str, action: &str) -> Result<Outcome, ApiError> {
-    let (now, ledger) = (SpinRedis.now().await?, SpinLedger::open().await);
+    let ledger = SpinLedger::open().await;
+    let now = clock::now(&ledger).await?;
     let resolved = match action {
         "replay" => parked::reapply(&SpinRedis, &ledger, id, now).await?,
         "refund" => parked::refund(&SpinRedis, &ledger, id, now).await?,

@@ -12,9 +12,9 @@ use orders::{
 use platform::{
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    redis::SpinRedis,
     settings,
 };
+use stores::ledger::clock;
 
 use crate::call::Outcome;
 
@@ -33,8 +33,9 @@ pub async fn list() -> Result<Response, ApiError> {
 pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
     let body: ReplayEvents =
         if request.body.is_empty() { ReplayEvents::default() } else { body::parse(&request.body)? };
-    let now = SpinRedis.now().await?;
-    let (replayed, more) = events::resend(&SpinLedger::open().await, body.order_no.as_ref(), now).await?;
+    let ledger = SpinLedger::open().await;
+    let now = clock::now(&ledger).await?;
+    let (replayed, more) = events::resend(&ledger, body.order_no.as_ref(), now).await?;
     Ok(Outcome::changed(202, &EventsReplayed { replayed, more }))
 }
 

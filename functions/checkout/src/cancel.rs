@@ -5,14 +5,15 @@ use payments::commands;
 use platform::{
     http::{ApiError, Response},
     ledger::SpinLedger,
-    redis::SpinRedis,
 };
+use stores::ledger::clock::Clock;
 
-use crate::outcome::order_or_conflict;
+use crate::outcome::{order_or_conflict, sync_later};
 
 /// Cancels an order that is pending payment; its units are released at once.
 pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
-    let now = SpinRedis.now().await?;
-    let cancelled = commands::cancel(&SpinRedis, &SpinLedger::open().await, order_no, now).await?;
-    Ok(Response::json(200, &order_or_conflict(cancelled, "cancelled")?))
+    let cancelled = commands::cancel(&SpinLedger::open().await, order_no, Clock::Ledger).await?;
+    let response = Response::json(200, &order_or_conflict(&cancelled.outcome, "cancelled")?);
+    sync_later(cancelled);
+    Ok(response)
 }

@@ -13,17 +13,19 @@ use domain::{
 };
 use payments::{
     checkout::{CheckoutError, checkout},
+    commands,
     ledger::addresses::SealedAddress,
     provider::RetryPolicy,
 };
 use platform::{
     clock,
-    http::{ApiError, Request, Response},
+    http::{ApiError, Request, Response, after_response},
     ledger::SpinLedger,
     log, provider, random,
     redis::SpinRedis,
     settings,
 };
+use stores::ledger::clock::Clock;
 
 use crate::outcome::order_or_conflict;
 
@@ -31,8 +33,6 @@ use crate::outcome::order_or_conflict;
 pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError> {
     let body: CheckoutBody = body::parse(&request.body)?;
     let address = Address::parse(&body.address).map_err(Problem::invalid)?;
-    let now = SpinRedis.now().await?;
-    let order = order.clone().effective_at(now);
     if order.status != OrderStatus::PendingPayment {
         let detail = format!("The order is {}: it cannot be paid.", order.status.as_str());
         return Err(Problem::new(Code::StateConflict, detail).into());
@@ -42,9 +42,16 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     let sealed = sealed.ok_or_else(|| ApiError::Unexpected("an address could not be sealed".to_owned()))?;
     let address = SealedAddress { sealed: &sealed, language: &body.language };
     let provider = provider::from_settings(RetryPolicy::BUYER).await?;
-    let checked_out = checkout(&SpinRedis, &SpinLedger::open().await, &provider, &order, address, now).await;
-    let order = order_or_conflict(checked_out.map_err(|error| checkout_error(request, &order, error))?, "paid")?;
-    Ok(Response::json(200, &CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by }))
+    let checked_out = checkout(&SpinLedger::open().await, &provider, order, address, Clock::Ledger).await;
+    let (outcome, session_number) = checked_out.map_err(|error| checkout_error(request, order, error))?;
+    let order = order_or_conflict(&outcome, "paid")?.clone();
+    let checked_out = CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by };
+    let response = Response::json(200, &checked_out);
+    after_response(async move {
+        // If it fails, the page asks for the session again, and the sweeper syncs `pay_by`.
+        let _ = commands::copy_session(&SpinRedis, &order, session_number).await;
+    });
+    Ok(response)
 }
 
 /// Converts a failed checkout into an error, and logs at most one a minute. If the provider's result is unknown, nothing has

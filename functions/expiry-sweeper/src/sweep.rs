@@ -22,6 +22,7 @@ use platform::{
     redis::SpinRedis,
     settings::{self, Retention},
 };
+use stores::ledger;
 use ulid::Ulid;
 
 /// Runs a sweep, unless another sweeper is at work.
@@ -33,10 +34,11 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let provider = provider::from_settings(RetryPolicy::SWEEPER).await.ok();
     let url = settings::load(settings::EVENTS_URL).await?;
     let secrets = settings::load(settings::EVENTS_SECRETS).await?;
+    let sql = SpinLedger::open_for_batch().await;
     let sweeper = Sweeper {
         redis: &SpinRedis,
         key_value: &SpinKeyValue,
-        sql: &SpinLedger::open_for_batch().await,
+        sql: &sql,
         provider: provider.as_ref(),
         http: &SpinHttpClient,
         events: (!url.is_empty()).then_some(WebhookTarget { url: &url, secrets: &secrets }),
@@ -53,7 +55,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
             log::error(event, &[(*kind, id.as_str().into()), ("because", because.as_str().into())]);
         },
     };
-    let SweepOutcome::Swept(report, error) = sweeper.run(SpinRedis.now().await?).await? else {
+    let SweepOutcome::Swept(report, error) = sweeper.run(ledger::clock::now(&sql).await?).await? else {
         return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));
     };
     if let Some(error) = error {

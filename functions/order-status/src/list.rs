@@ -8,7 +8,7 @@ use domain::{
 };
 use orders::order_list::{self, Page};
 use platform::{
-    auth, clock,
+    auth,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     paging,
@@ -16,6 +16,7 @@ use platform::{
     single_flight::Cached,
 };
 use sale::ledger::activities;
+use stores::ledger::clock;
 
 thread_local! {
     static LATELY_ON_SALE: Rc<Cached<Rc<Vec<ActivityId>>>> = Rc::default();
@@ -30,8 +31,8 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
         Some(text) => Some(auth::issued_order_no(text).await?.ok_or_else(invalid)?),
     };
     let limit = paging::number(request, "limit", 100)?.unwrap_or(20);
-    let now = clock::now();
     let ledger = SpinLedger::open().await;
+    let now = clock::now(&ledger).await?;
     let fetch = async || activities::list_lately_on_sale(&ledger, now).await.map(Rc::new);
     let activities = LATELY_ON_SALE.with(Rc::clone).get_or_fetch(fetch).await?;
     let page = Page { before: before.as_ref(), limit };

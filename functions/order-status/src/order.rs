@@ -1,7 +1,8 @@
 //! `GET /api/orders/:order_no?last=`: shows one order (D5).
 //!
-//! While Redis has the order, one Redis call serves it; after that, the ledger does. That an order does not exist, Redis
-//! alone says while it knows; the ledger is asked, too, if the caller will not look again.
+//! While Redis has the order, one Redis call serves it; after that, and while Redis is away, the ledger does. That an order
+//! does not exist, Redis alone says while it knows; the ledger is asked, too, if the caller will not look again. That the
+//! time to pay is over, the ledger alone says.
 
 use std::cell::RefCell;
 
@@ -19,7 +20,7 @@ use platform::{
     redis::SpinRedis,
     settings,
 };
-use stores::recent::Recent;
+use stores::{StoreError, ledger::clock::Clock, recent::Recent};
 
 thread_local! {
     /// The orders that do not exist.
@@ -34,12 +35,7 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
     if !is_last && MISSING.with_borrow(is_missing) {
         return Err(auth::order_not_found());
     }
-    let lookup = load_order(&SpinRedis, &order_no).await?;
-    let is_absent = !is_last && lookup.proves_absence(&order_no);
-    let order = match lookup.order {
-        None if !is_absent => load_from_ledger(&order_no).await?,
-        order => order,
-    };
+    let (order, now) = load(&order_no, is_last).await?;
     let Some(order) = order else {
         MISSING.with_borrow_mut(|missing| missing.record(order_no, clock::now()));
         return Err(auth::order_not_found());
@@ -47,7 +43,7 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
     if user.is_some_and(|user| user != order.user) {
         return Err(auth::order_not_found());
     }
-    Ok(order_response(request, &order.effective_at(lookup.now), lookup.now))
+    Ok(order_response(request, &order, now))
 }
 
 /// Whether the caller says that it will not look again.
@@ -59,10 +55,29 @@ fn is_last(request: &Request) -> Result<bool, Problem> {
     }
 }
 
+/// Loads an order, and the time. Without Redis, an order that the ledger does not have may be queued: that is an error.
+async fn load(order_no: &OrderNo, is_last: bool) -> Result<(Option<Order>, Millis), ApiError> {
+    let lookup = match load_order(&SpinRedis, order_no).await {
+        Err(error @ StoreError::RedisUnavailable(_)) => {
+            let order = load_from_ledger(order_no).await?.ok_or(error)?;
+            return Ok((Some(order), clock::now()));
+        }
+        lookup => lookup?,
+    };
+    let is_absent = !is_last && lookup.proves_absence(order_no);
+    let is_overdue = |order: &Order| order.clone().effective_at(lookup.now).status != order.status;
+    let order = match lookup.order {
+        None if is_absent => None,
+        Some(order) if !is_overdue(&order) => Some(order),
+        order => load_from_ledger(order_no).await?.or(order),
+    };
+    Ok((order, lookup.now))
+}
+
 async fn load_from_ledger(order_no: &OrderNo) -> Result<Option<Order>, ApiError> {
     let ledger = SpinLedger::open().await;
-    match order_rows::load(&ledger, order_no).await? {
-        Some(row) => Ok(Some(row.order)),
+    match order_rows::load_effective(&ledger, order_no, Clock::Ledger).await? {
+        Some(order) => Ok(Some(order)),
         // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4).
         None => Ok(dead_letters::load_failed_order(&ledger, order_no).await?),
     }

@@ -11,7 +11,7 @@ use orders::{
 };
 use platform::{ledger::SpinLedger, log, random, redis::SpinRedis};
 use spin_sdk::{redis::Payload, redis_subscriber};
-use stores::StoreError;
+use stores::{StoreError, ledger::clock};
 
 /// How long a writer waits for the next orders of a busy activity. Buyers ask for the status of an order after a second.
 const PAUSE: Duration = Duration::from_millis(70);
@@ -37,7 +37,8 @@ async fn drain(doorbell: &Doorbell) -> Result<(), StoreError> {
         return Ok(());
     }
     let (activity, ledger) = (&doorbell.activity, SpinLedger::open_for_batch().await);
-    let (now, activities) = stream::start_writing(&SpinRedis, activity).await?;
+    let (_, activities) = stream::start_writing(&SpinRedis, activity).await?;
+    let now = clock::now(&ledger).await?;
     let pauses = Cell::new(if activities > 1 { 0 } else { MAX_PAUSES });
     let pause = async || {
         if pauses.get() > 0 {

@@ -144,7 +144,7 @@ async fn a_sweep_logs_what_it_met_before_it_waits_for_the_shop() {
 
 /// What is erased does not come back.
 #[tokio::test]
-async fn a_sweep_by_a_redis_whose_clock_is_months_ahead_erases_nothing() {
+async fn a_sweep_by_a_ledger_whose_clock_is_months_ahead_erases_nothing() {
     const MONTHS_LATER: Millis = Millis(NOW.0 + 100 * 24 * 3_600_000);
     for ledger in LEDGERS {
         let fixture = old_activity(ledger).await;
@@ -163,7 +163,7 @@ async fn a_sweep_by_a_redis_whose_clock_is_months_ahead_erases_nothing() {
         };
         assert_eq!(sweep(NOW).await, (false, 0), "{ledger}");
         assert!(addresses::load(&fixture.sql, &fixture.order_no(8)).await.unwrap().is_some(), "{ledger}");
-        assert_eq!(*log.borrow(), [("clock", "Redis".to_owned())], "{ledger}");
+        assert_eq!(*log.borrow(), [("clock", "ledger".to_owned())], "{ledger}");
         assert_eq!(sweep(MONTHS_LATER).await, (true, 1), "{ledger}");
     }
 }

@@ -133,7 +133,9 @@ async fn check_out(
     let order = order_rows::load(&fixture.sql, &fixture.order_no(n)).await.unwrap().unwrap().order;
     let language = Language::try_from(language.to_owned()).unwrap();
     let address = SealedAddress { sealed: "sealed", language: &language };
-    checkout(&fixture.redis, &fixture.sql, providers, &order, address, NOW).await
+    let (outcome, session_number) = checkout(&fixture.sql, providers, &order, address, NOW).await?;
+    fixture.show_session(&outcome, session_number).await;
+    Ok(outcome)
 }
 
 /// A status that says nothing, and bodies that are no answer.
@@ -345,10 +347,28 @@ async fn a_second_payment_without_an_id_is_parked() {
     }
 }
 
+/// Receives a callback, and applies it if it is recorded.
+async fn receive(
+    fixture: &RealFixture,
+    callback: &ProviderCallback,
+    is_configured: bool,
+) -> Result<CallbackEffect, Receipt> {
+    match callbacks::receive(&fixture.redis, &fixture.sql, callback, is_configured, NOW).await.unwrap() {
+        Receipt::Recorded(recorded) => {
+            Ok(callbacks::apply_recorded(&fixture.redis, &fixture.sql, &recorded).await.unwrap())
+        }
+        refused => Err(refused),
+    }
+}
+
 /// Receives a payment that a provider which is no longer configured reports.
-async fn receive_unconfigured(fixture: &RealFixture, order_no: &OrderNo, provider: PaymentProvider) -> Receipt {
+async fn receive_unconfigured(
+    fixture: &RealFixture,
+    order_no: &OrderNo,
+    provider: PaymentProvider,
+) -> Result<CallbackEffect, Receipt> {
     let callback = ProviderCallback { provider: Some(provider), ..report("payment.succeeded", order_no, "p") };
-    callbacks::receive(&fixture.redis, &fixture.sql, &callback, false, NOW).await.unwrap()
+    receive(fixture, &callback, false).await
 }
 
 /// A ledger came back from a backup: the orders that it lost have no provider.
@@ -359,8 +379,8 @@ async fn an_order_whose_provider_was_lost_belongs_to_the_one_that_has_its_paymen
         let order_no = fixture.pending_order(1, "ada", 1).await;
         order_changes::restart_payment(&fixture.sql, &order_no, "/pay", NOW).await.unwrap();
         for (provider, expected) in [
-            (PaymentProvider::Webhook, Receipt::Applied(CallbackEffect::Changed)),
-            (PaymentProvider::Stripe, Receipt::NotOfItsOrders),
+            (PaymentProvider::Webhook, Ok(CallbackEffect::Changed)),
+            (PaymentProvider::Stripe, Err(Receipt::NotOfItsOrders)),
         ] {
             assert_eq!(receive_unconfigured(&fixture, &order_no, provider).await, expected, "{ledger}");
             let row = fixture.order_row(&order_no).await;
@@ -386,7 +406,7 @@ async fn an_order_without_a_session_was_paid_nowhere_also_after_its_release() {
         for order_no in [&cancelled, &expired, &pending] {
             for provider in [PaymentProvider::Webhook, PaymentProvider::Stripe] {
                 let received = receive_unconfigured(&fixture, order_no, provider).await;
-                assert_eq!(received, Receipt::NotOfItsOrders, "{ledger} {order_no}");
+                assert_eq!(received, Err(Receipt::NotOfItsOrders), "{ledger} {order_no}");
             }
             assert_eq!(callback_rows::list_for_order(&fixture.sql, order_no).await.unwrap(), [], "{ledger}: recorded");
         }
@@ -400,11 +420,11 @@ async fn a_callback_about_a_queued_order_is_not_recorded() {
         let fixture = new_fixture(ledger, 5, 1).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         let callback = report("payment.succeeded", &fixture.order_no(1), "p");
-        let receive = async || callbacks::receive(&fixture.redis, &fixture.sql, &callback, true, NOW).await.unwrap();
-        assert_eq!(receive().await, Receipt::OrderQueued, "{ledger}");
+        let receive = async || receive(&fixture, &callback, true).await;
+        assert_eq!(receive().await, Err(Receipt::OrderQueued), "{ledger}");
         fixture.write_batch().await.unwrap();
-        assert_eq!(receive().await, Receipt::Applied(CallbackEffect::Changed), "{ledger}");
-        assert_eq!(receive().await, Receipt::Applied(CallbackEffect::NoChange), "{ledger}");
+        assert_eq!(receive().await, Ok(CallbackEffect::Changed), "{ledger}");
+        assert_eq!(receive().await, Ok(CallbackEffect::NoChange), "{ledger}");
     }
 }
 

@@ -32,16 +32,19 @@ async fn a_refund_is_requested_within_the_activitys_time_only() {
         let order_no = fixture.paid_order(1, "ada").await;
         let paid_at = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.paid_at.unwrap();
         for (ms, may) in [(10_001, false), (10_000, true)] {
-            let asked = commands::request_refund(&fixture.redis, &fixture.sql, &order_no, paid_at.plus(ms)).await;
-            assert_eq!(matches!(asked.unwrap(), CommandOutcome::Done(_)), may, "{ledger}: after {ms} ms");
+            let asked = commands::request_refund(&fixture.sql, &order_no, paid_at.plus(ms)).await;
+            assert_eq!(matches!(asked.unwrap().outcome, CommandOutcome::Done(_)), may, "{ledger}: after {ms} ms");
         }
         let late = fixture.paid_order(2, "ben").await;
         fixture.sql.run("UPDATE activities SET state = 'erasing'", Vec::new()).await.unwrap();
-        let asked = commands::request_refund(&fixture.redis, &fixture.sql, &late, paid_at.plus(60_000)).await;
-        assert!(matches!(asked.unwrap(), CommandOutcome::Conflict(_)), "{ledger}: the activity is being erased");
+        let asked = commands::request_refund(&fixture.sql, &late, paid_at.plus(60_000)).await;
+        assert!(
+            matches!(asked.unwrap().outcome, CommandOutcome::Conflict(_)),
+            "{ledger}: the activity is being erased"
+        );
         // A request whose answer was lost is repeated after the time.
-        let again = commands::request_refund(&fixture.redis, &fixture.sql, &order_no, paid_at.plus(60_000)).await;
-        assert!(matches!(again.unwrap(), CommandOutcome::Done(_)), "{ledger}");
+        let again = commands::request_refund(&fixture.sql, &order_no, paid_at.plus(60_000)).await;
+        assert!(matches!(again.unwrap().outcome, CommandOutcome::Done(_)), "{ledger}");
     }
 }
 
@@ -135,7 +138,7 @@ async fn an_order_cannot_be_cancelled_after_its_time_to_pay() {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let pay_by = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.pay_by.unwrap();
-        let cancel = async |now| commands::cancel(&fixture.redis, &fixture.sql, &order_no, now).await.unwrap();
+        let cancel = async |now| commands::cancel(&fixture.sql, &order_no, now).await.unwrap().outcome;
         let outcome = cancel(pay_by).await;
         let CommandOutcome::Conflict(order) = outcome else { panic!("{ledger}: {outcome:?}") };
         assert_eq!(order.status, OrderStatus::Expired, "{ledger}");

@@ -65,7 +65,7 @@ async fn a_cancel_in_the_second_half_of_the_first_time_to_pay_is_a_strike() {
 async fn cancel_around_half_time(fixture: &RealFixture, order_no: &OrderNo, late_ms: i64) {
     let spec = fixture.stored().await.spec;
     let now = NOW.plus(spec.pay_timeout_seconds * 1_000 / 2 + late_ms);
-    commands::cancel(&fixture.redis, &fixture.sql, order_no, now).await.unwrap();
+    commands::cancel(&fixture.sql, order_no, now).await.unwrap().sync(&fixture.redis).await;
 }
 
 /// A buyer who pays a cancelled order of which no unit is left gets the money back, and would cancel for free again.

@@ -45,7 +45,7 @@ pub const LEASE: &str = "sweeper";
 pub const LEASE_MS: i64 = 15_000;
 
 /// Orders expired or synced in one batch.
-const ORDER_BATCH_SIZE: i64 = 1_000;
+pub const ORDER_BATCH_SIZE: i64 = 1_000;
 
 /// How long after an order's change the sweeper looks whether Redis has it, in milliseconds: longer than the writes that
 /// a Redis with `appendfsync everysec` may lose (2 s), or a replica may lack.

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use domain::{settings::Retention, time::Millis};
 use orders::{
     event_delivery::{self, TIMEOUT_MS, WebhookTarget},
-    ledger::events::{self, set_enabled},
+    ledger::{
+        events::{self, set_enabled},
+        order_changes,
+    },
 };
 use payments::{
     callbacks,
@@ -16,7 +19,7 @@ use payments::{
     provider::Provider,
     refunds, sessions,
 };
-use sale::listed_activities;
+use sale::{ledger::activities, listed_activities};
 use stores::{
     http_client::HttpClient,
     lease as redis_lease,
@@ -29,7 +32,7 @@ use crate::{
     upkeep::{
         budget::Budget,
         erasure, gates,
-        passes::{self, LEASE, LEASE_MS},
+        passes::{self, LEASE, LEASE_MS, ORDER_BATCH_SIZE},
         rebuild::{RebuildOutcome, continue_interrupted},
         report::{Notice, Report},
     },
@@ -71,7 +74,7 @@ const ERASE_BATCH: i64 = 1_000;
 /// Maximum number of batches of each kind erased in one sweep, and of batches of old orders.
 const MAX_ERASE_BATCHES: usize = 10;
 
-/// How far the clocks of Redis and of the app may be apart for data to be erased, in milliseconds.
+/// How far the clocks of the ledger and of the app may be apart for data to be erased, in milliseconds.
 const MAX_CLOCK_DIFFERENCE_MS: i64 = 5 * 60_000;
 
 /// The Redis key of the lease for delivering events.
@@ -106,7 +109,7 @@ pub struct Sweeper<'a, R, S, K, P, W> {
     pub retention: Retention,
     /// A name that no other sweep has.
     pub owner: &'a str,
-    /// The app's clock: events are due and signed by it, and erasing compares it with Redis's.
+    /// The app's clock: events are due and signed by it, and erasing compares it with the ledger's.
     pub clock: &'a dyn Fn() -> Millis,
     /// A clock that is never set back: the time since any moment.
     pub stopwatch: &'a dyn Fn() -> Duration,
@@ -125,7 +128,7 @@ pub enum SweepOutcome {
 }
 
 impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S, K, P, W> {
-    /// Runs one sweep. `now` is the time by Redis's clock: call this as soon as Redis has answered it.
+    /// Runs one sweep. `now` is the time by the ledger's clock: call this as soon as the ledger has answered it.
     ///
     /// # Errors
     /// [`StoreError`] of the ledger, on acquiring the lease.
@@ -189,7 +192,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S
 struct Run<'a, R, S, K, P, W> {
     sweeper: &'a Sweeper<'a, R, S, K, P, W>,
     lease: Lease,
-    /// Redis's time when the sweep got its lease.
+    /// The ledger's time when the sweep got its lease.
     now: Millis,
     /// The time since then.
     elapsed: &'a dyn Fn() -> Duration,
@@ -197,11 +200,20 @@ struct Run<'a, R, S, K, P, W> {
 }
 
 impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K, P, W> {
-    /// Runs every step until it has nothing left to do, the time is up, or the lease is lost.
+    /// Runs every step until it has nothing left to do, the time is up, or the lease is lost. While Redis does not answer,
+    /// those that need only the ledger.
     async fn run_steps(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
         let elapsed = self.elapsed;
-        let activities = listed_activities::list(redis).await?;
+        let activities = match listed_activities::list(redis).await {
+            Err(error @ StoreError::RedisUnavailable(_)) => {
+                // In this order: an order whose payment is recorded does not expire.
+                self.process_payments().await?;
+                self.expire_in_ledger().await?;
+                return Err(error);
+            }
+            activities => activities?,
+        };
         let step = Instant::now();
         let gates = gates::compare_gates(redis, sql, &activities, self.now, &mut self.report).await?;
         self.end_step("fence", step);
@@ -238,6 +250,16 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         Ok(())
     }
 
+    /// Expires orders while Redis does not answer. A later sweep syncs them.
+    async fn expire_in_ledger(&mut self) -> Result<(), StoreError> {
+        let sql = self.sweeper.sql;
+        for activity in activities::list_with_due_orders(sql, self.now, Millis(0)).await? {
+            let expired = order_changes::expire(sql, &activity, self.now, ORDER_BATCH_SIZE, Some(&self.lease)).await?;
+            self.report.expired += expired.len();
+        }
+        Ok(())
+    }
+
     /// Adds the time since `started` to a step, and logs what it found.
     fn end_step(&mut self, step: &'static str, started: Instant) {
         self.report.add_time(step, started);
@@ -269,8 +291,11 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         for (id, activity, error) in callbacks.failures {
             let event = "a callback could not be applied; it is tried again";
             match activity {
-                Some(activity) => report.add_failure(&activity, &error),
-                None => report.add_notice(event, "callback", &id, error.to_string()),
+                // While Redis does not answer, an operator sees which payment waits.
+                Some(activity) if !matches!(error, StoreError::RedisUnavailable(_)) => {
+                    report.add_failure(&activity, &error);
+                }
+                _ => report.add_notice(event, "callback", &id, error.to_string()),
             }
         }
         report.callbacks += callbacks.applied;
@@ -293,7 +318,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     }
 
     /// Erases what is past its retention period, unless a sweep found nothing left in the last 10 minutes, or the clocks of
-    /// Redis and the app differ by more than [`MAX_CLOCK_DIFFERENCE_MS`]. Also removes ended
+    /// the ledger and the app differ by more than [`MAX_CLOCK_DIFFERENCE_MS`]. Also removes ended
     /// activities from the set of activities in Redis, so that sweeps no longer visit them.
     async fn erase(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, key_value, retention, owner, .. } = *self.sweeper;
@@ -304,8 +329,8 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         // What is erased does not come back, and a clock can be wrong by months for a moment.
         let ahead_ms = self.current_time().0 - (self.sweeper.clock)().0;
         if ahead_ms.abs() > MAX_CLOCK_DIFFERENCE_MS {
-            let because = format!("the clock of Redis minus that of the app is {} s", ahead_ms / 1_000);
-            self.report.add_notice("nothing is erased, because a clock is wrong", "clock", &"Redis", because);
+            let because = format!("the clock of the ledger minus that of the app is {} s", ahead_ms / 1_000);
+            self.report.add_notice("nothing is erased, because a clock is wrong", "clock", &"ledger", because);
             return Ok(());
         }
         gates::unlist_ended(redis, sql, now, &mut self.report).await?;
@@ -363,7 +388,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         Ok(())
     }
 
-    /// Returns Redis's time now: when the sweep began, and the time elapsed since.
+    /// Returns the ledger's time now: when the sweep began, and the time elapsed since.
     fn current_time(&self) -> Millis {
         self.now.plus((self.elapsed)().as_millis() as i64)
     }

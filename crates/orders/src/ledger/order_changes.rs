@@ -10,7 +10,7 @@ use domain::{
 };
 use serde_json::json;
 use stores::{
-    ledger::{leases::Lease, row_reader::RowReader},
+    ledger::{clock::Clock, leases::Lease, row_reader::RowReader},
     ports::{Dialect, Sql, StoreError},
 };
 
@@ -71,12 +71,18 @@ pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> 
 
 /// `pending_payment → cancelled`, by the buyer, while the time to pay is not over. Returns the order if this call
 /// changed it.
-pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<OrderRow>, StoreError> {
+pub async fn cancel<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    now: impl Into<Clock>,
+) -> Result<Option<OrderRow>, StoreError> {
+    let now = now.into().sql(sql.dialect());
     let statement = format!(
         "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', was_cancelled = 1, \
-         updated_at = ?2, unsynced_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > ?2 RETURNING {COLUMNS}"
+         updated_at = {now}, unsynced_since = {now} \
+         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > {now} RETURNING {COLUMNS}"
     );
-    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?)?.pop())
+    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
 }
 
 /// `pending_payment → cancelled | expired`, depending on `to`, as Redis has it. When that happened is not known: a cancel

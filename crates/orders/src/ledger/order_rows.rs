@@ -7,7 +7,7 @@ use domain::{
 };
 use serde_json::json;
 use stores::{
-    ledger::row_reader::RowReader,
+    ledger::{clock::Clock, row_reader::RowReader},
     ports::{Dialect, Sql, SqlValue, StoreError},
     reply::{non_empty, non_zero_time},
 };
@@ -140,6 +140,19 @@ pub async fn load_states<S: Sql>(
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM orders WHERE order_no = ?1");
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
+}
+
+/// Loads an order as buyers see it: an unpaid one whose time to pay is over has expired, even before a sweep expires it.
+pub async fn load_effective<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    now: impl Into<Clock>,
+) -> Result<Option<Order>, StoreError> {
+    let statement = format!("SELECT {COLUMNS}, {} FROM orders WHERE order_no = ?1", now.into().sql(sql.dialect()));
+    let rows = sql.run(&statement, vec![order_no.to_string().into()]).await?;
+    let Some(mut row) = rows.into_iter().next() else { return Ok(None) };
+    let now = Millis(RowReader::new(row.pop().into_iter().collect()).int()?);
+    Ok(Some(parse_row(row)?.order.effective_at(now)))
 }
 
 /// Loads those of `orders` that exist.

@@ -2,12 +2,12 @@ INSERT INTO addresses (order_no, sealed, saved_at, item, language)
 SELECT
   o.order_no,
   CAST(?2 AS TEXT),
-  CAST(?3 AS BIGINT),
+  {now},
   COALESCE((SELECT CAST(s.sku AS TEXT) FROM ({skus}) AS s WHERE s.sku ->> 'sku' = o.sku LIMIT 1), ''),
-  CAST(?4 AS TEXT)
+  CAST(?3 AS TEXT)
 FROM orders o
 LEFT JOIN activities a ON a.id = o.activity
-WHERE o.order_no = ?1 AND o.status = 'pending_payment' AND o.pay_by > CAST(?3 AS BIGINT)
+WHERE o.order_no = ?1 AND o.status = 'pending_payment' AND o.pay_by > {now}
 ON CONFLICT (order_no) DO UPDATE SET sealed = excluded.sealed, saved_at = excluded.saved_at
 RETURNING
   (SELECT o.sku FROM orders o WHERE o.order_no = addresses.order_no),

@@ -1,16 +1,18 @@
 INSERT INTO sessions (order_no, provider, session, url, attempt, opened_at, next_ask_at, state)
+-- One time: PostgreSQL would read the clock at each place.
+WITH clock AS MATERIALIZED (SELECT {now} AS now)
 SELECT
   o.order_no,
   ?2,
   ?3,
   ?4,
   CAST(?5 AS BIGINT),
-  CAST(?6 AS BIGINT),
+  clock.now,
   -- The order's time to pay, as the trigger that starts the payment extends it; now if it starts none.
   CASE
-    WHEN o.status = 'pending_payment' AND o.pay_by > CAST(?6 AS BIGINT)
+    WHEN o.status = 'pending_payment' AND o.pay_by > clock.now
     THEN o.pay_by + CASE WHEN o.extended = 0 THEN a.pay_extension_ms ELSE 0 END
-    ELSE CAST(?6 AS BIGINT)
+    ELSE clock.now
   END,
   CASE
     WHEN EXISTS (
@@ -22,6 +24,7 @@ SELECT
   END
 FROM orders o
 JOIN activities a ON a.id = o.activity
+CROSS JOIN clock
 WHERE o.order_no = ?1
 {lock}
 ON CONFLICT (order_no) DO UPDATE SET

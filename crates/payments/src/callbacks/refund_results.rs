@@ -60,7 +60,8 @@ pub async fn succeeded<R: Redis, S: Sql>(
     }
     match callback_rows::mark_refunded(sql, &order.order_no, now).await? {
         Some(row) => {
-            sync_order(redis, &row).await?;
+            // If it fails, the sweeper syncs the order.
+            let _ = sync_order(redis, &row).await;
             Ok(CallbackOutcome::Refunded)
         }
         None => Ok(CallbackOutcome::NoChange),

@@ -7,7 +7,7 @@ use domain::{
 };
 use serde::Deserialize;
 use stores::{
-    ledger::{deletion::delete_batch, row_reader::RowReader},
+    ledger::{clock::Clock, deletion::delete_batch, row_reader::RowReader},
     ports::{Dialect, Sql, StoreError},
 };
 
@@ -48,14 +48,15 @@ pub async fn save<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     SealedAddress { sealed, language }: SealedAddress<'_>,
-    now: Millis,
+    now: impl Into<Clock>,
 ) -> Result<Option<SavedCheckout>, StoreError> {
     let skus = match sql.dialect() {
         Dialect::Sqlite => "SELECT e.value AS sku FROM json_each(a.spec, '$.skus') AS e",
         Dialect::Postgres => "SELECT e AS sku FROM jsonb_array_elements(a.spec::jsonb -> 'skus') AS e",
     };
-    let statement = format!(include_str!("../../sql/addresses/save.sql"), skus = skus);
-    let params = vec![order_no.to_string().into(), sealed.into(), now.0.into(), language.as_str().into()];
+    let now = now.into().sql(sql.dialect());
+    let statement = format!(include_str!("../../sql/addresses/save.sql"), skus = skus, now = now);
+    let params = vec![order_no.to_string().into(), sealed.into(), language.as_str().into()];
     let Some(row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
     let mut row = RowReader::new(row);
     let (sku, item, language) = (row.text()?, row.text()?, row.text()?);

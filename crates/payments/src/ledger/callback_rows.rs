@@ -12,7 +12,7 @@ use orders::ledger::order_rows::{COLUMNS, OrderRow, parse_rows};
 use schemars::JsonSchema;
 use serde::Serialize;
 use stores::{
-    ledger::{deletion::delete_batch, row_reader::RowReader},
+    ledger::{clock::Clock, deletion::delete_batch, row_reader::RowReader},
     ports::{Sql, SqlValue, StoreError},
 };
 
@@ -86,11 +86,20 @@ impl RecordIf {
             Self::Always => "1 = 1",
             Self::OrderExists => "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3)",
             Self::MayHavePaid => {
-                "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3 AND (o.provider = ?10 OR o.provider = '' \
+                "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3 AND (o.provider = ?9 OR o.provider = '' \
                  AND (o.checkout_url <> '' OR o.status IN ('paid', 'refunding', 'refunded'))))"
             }
         }
     }
+}
+
+/// A callback that is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// The callback as it was before the ledger decided about it.
+    pub callback: Callback,
+    /// When the ledger decided.
+    pub now: Millis,
 }
 
 /// How long after a callback was received a sweep tries to apply it, in milliseconds: longer than the request that
@@ -98,13 +107,13 @@ impl RecordIf {
 const FIRST_TRY_AFTER_MS: i64 = 5_000;
 
 /// Records a callback once, if it meets the condition. The statement also decides about it if it has no outcome (view
-/// `callback_decisions`). Returns the callback as it was before.
+/// `callback_decisions`).
 pub async fn record<S: Sql>(
     sql: &S,
     callback: &ProviderCallback,
     condition: RecordIf,
-    now: Millis,
-) -> Result<Option<Callback>, StoreError> {
+    now: impl Into<Clock>,
+) -> Result<Option<Recorded>, StoreError> {
     let params = vec![
         sanitize(&callback.id),
         sanitize(&callback.kind),
@@ -112,18 +121,20 @@ pub async fn record<S: Sql>(
         sanitize(&callback.payment_id),
         callback.money.amount.into(),
         sanitize(&callback.money.currency),
-        now.0.into(),
         sanitize(&callback.refund_id),
         sanitize(&callback.session_id),
         callback.provider.map_or("", PaymentProvider::as_str).into(),
-        now.plus(FIRST_TRY_AFTER_MS).0.into(),
     ];
     let statement = format!(
         include_str!("../../sql/payments/record_callback.sql"),
         condition = condition.condition(),
-        columns = CALLBACK_COLUMNS
+        columns = CALLBACK_COLUMNS,
+        now = now.into().sql(sql.dialect()),
+        first_try_after_ms = FIRST_TRY_AFTER_MS,
     );
-    sql.run(&statement, params).await?.into_iter().next().map(parse_row).transpose()
+    let Some(mut row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
+    let now = Millis(RowReader::new(row.pop().into_iter().collect()).int()?);
+    Ok(Some(Recorded { callback: parse_row(row)?, now }))
 }
 
 /// Decides again about a callback without an outcome (view `callback_decisions`).
@@ -325,22 +336,23 @@ pub async fn mark_paid<S: Sql>(
 /// its payment replaces it.
 pub const LOST_PAYMENT: &str = "lost";
 
-/// `paid_since` of [`request_refund`] if it does not matter when the order was paid.
-pub const EVER: Millis = Millis(0);
+/// `window_ms` of [`request_refund`] if it does not matter when the order was paid.
+pub const EVER: i64 = i64::MAX / 2;
 
-/// `paid → refunding`, for an order that was paid at `paid_since` or later. A trigger inserts the refund in the same
+/// `paid → refunding`, for an order that was paid within the last `window_ms` milliseconds. A trigger inserts the refund in the same
 /// statement. Returns the order if this call changed it.
 pub async fn request_refund<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
-    paid_since: Millis,
-    now: Millis,
+    window_ms: i64,
+    now: impl Into<Clock>,
 ) -> Result<Option<OrderRow>, StoreError> {
+    let now = now.into().sql(sql.dialect());
     let statement = format!(
-        "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = ?2, unsynced_since = ?2 \
-         WHERE order_no = ?1 AND status = 'paid' AND paid_at >= ?3 RETURNING {COLUMNS}"
+        "UPDATE orders SET status = 'refunding', reason = 'refund_requested', updated_at = {now}, \
+         unsynced_since = {now} WHERE order_no = ?1 AND status = 'paid' AND paid_at >= {now} - CAST(?2 AS BIGINT) RETURNING {COLUMNS}"
     );
-    let params = vec![order_no.to_string().into(), now.0.into(), paid_since.0.into()];
+    let params = vec![order_no.to_string().into(), window_ms.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())
 }
 

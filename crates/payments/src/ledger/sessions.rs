@@ -5,7 +5,7 @@
 
 use domain::{ids::OrderNo, time::Millis};
 use stores::{
-    ledger::row_reader::RowReader,
+    ledger::{clock::Clock, row_reader::RowReader},
     ports::{Dialect, Sql, StoreError},
 };
 
@@ -54,15 +54,10 @@ impl LatestSession {
     }
 }
 
-/// Loads the latest session of an order, unless it has another id than `session`.
-pub async fn load_latest<S: Sql>(
-    sql: &S,
-    order_no: &OrderNo,
-    session: Option<&str>,
-) -> Result<Option<LatestSession>, StoreError> {
-    let statement = "SELECT attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions \
-         WHERE order_no = ?1 AND (?2 = '' OR session = ?2)";
-    let rows = sql.run(statement, vec![order_no.to_string().into(), session.unwrap_or_default().into()]).await?;
+/// Loads the latest session of an order.
+pub async fn load_latest<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<LatestSession>, StoreError> {
+    let statement = "SELECT attempt, CASE WHEN state = 'open' THEN 1 ELSE 0 END FROM sessions WHERE order_no = ?1";
+    let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
     rows.into_iter().next().map_or(Ok(None), |row| LatestSession::read(&mut RowReader::new(row)))
 }
 
@@ -83,7 +78,7 @@ pub async fn save<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     opened: &Session,
-    now: Millis,
+    now: impl Into<Clock>,
 ) -> Result<Option<StartedPayment>, StoreError> {
     // Locks the order's row before the session's, like a statement that changes the order's status. The activity's row is
     // not locked: all checkouts of the activity would wait for each other.
@@ -91,14 +86,14 @@ pub async fn save<S: Sql>(
         Dialect::Sqlite => "",
         Dialect::Postgres => "FOR UPDATE OF o",
     };
-    let statement = format!(include_str!("../../sql/sessions/save.sql"), lock = lock);
+    let statement =
+        format!(include_str!("../../sql/sessions/save.sql"), now = now.into().sql(sql.dialect()), lock = lock);
     let params = vec![
         order_no.to_string().into(),
         opened.provider.as_str().into(),
         opened.id.as_str().into(),
         opened.url.as_str().into(),
         opened.session_number.into(),
-        now.0.into(),
     ];
     let Some(row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
     let mut row = RowReader::new(row);

@@ -30,7 +30,7 @@ async fn every_route_is_there_with_the_ratio_to_its_floor() {
     assert_eq!(report.exit_code(), 0, "{text}");
     assert_eq!(report.tables.iter().map(|table| table.connections).collect::<Vec<_>>(), [2, 4]);
     for table in &report.tables {
-        assert_eq!(table.rows.len(), 14, "{text}");
+        assert_eq!(table.rows.len(), 15, "{text}");
         for row in &table.rows {
             assert!(row.per_second.median > 0.0, "{text}");
             assert_eq!(row.ratio.is_some_and(|ratio| ratio.median > 0.0), row.kind.floor().is_some(), "{text}");

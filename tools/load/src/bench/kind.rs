@@ -12,6 +12,8 @@ pub enum Kind {
     Body,
     /// Floor: reads the body, and sends one `PING` to Redis.
     Ping,
+    /// Floor: reads the body, and inserts one row into the ledger.
+    Write,
     Activity,
     Gate,
     Ticket,
@@ -49,6 +51,7 @@ impl Kind {
             Self::Hello => "floor: hello world",
             Self::Body => "floor: body",
             Self::Ping => "floor: body, PING",
+            Self::Write => "floor: body, INSERT",
             Self::Activity => "activity info",
             Self::Gate => "gate.json",
             Self::Ticket => "ticket",
@@ -72,6 +75,7 @@ impl Kind {
             Self::Hello => Some("/hello"),
             Self::Body => Some("/body"),
             Self::Ping => Some("/ping"),
+            Self::Write => Some("/write"),
             _ => None,
         }
     }
@@ -79,9 +83,10 @@ impl Kind {
     /// The floor that it is compared with.
     pub fn floor(self) -> Option<Self> {
         match self {
-            Self::Hello | Self::Body | Self::Ping => None,
+            Self::Hello | Self::Body | Self::Ping | Self::Write => None,
             Self::Activity | Self::Gate => Some(Self::Hello),
             Self::SoldOut => Some(Self::Body),
+            Self::Checkout | Self::Callback | Self::Cancel => Some(Self::Write),
             _ => Some(Self::Ping),
         }
     }
