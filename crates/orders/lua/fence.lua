@@ -46,9 +46,11 @@ if word == 'current' then
     local sku = live.sku
     local counts = call('HMGET', KEYS[3], 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
     local held, pending = tonumber(counts[1] or 0), tonumber(counts[2] or 0)
-    if held ~= pending and messages + queued == 0 then call('HSET', KEYS[3], 'held:' .. sku, pending) end
     local left, expected_left = read_stock(sku)
-    if left and left < expected_left and pending + tonumber(counts[3] or 0) >= live.units then
+    if held ~= pending and messages + queued == 0 then
+      -- The next sweep raises the stock, when it has read what the ledger has.
+      call('HSET', KEYS[3], 'held:' .. sku, pending)
+    elseif left and left < expected_left and pending + tonumber(counts[3] or 0) >= live.units then
       set_stock(sku, expected_left)
     end
   end

@@ -23,7 +23,7 @@ if delivered and delivered.err then return delivered end
 local entries = delivered and (idle_ms ~= '' and delivered[2] or delivered[1][2]) or {}
 local reply = { 'found' }
 for _, entry in ipairs(entries) do
-  local fields, order = entry[2]
+  local fields, order = entry[2], nil
   for i = 1, #fields, 2 do
     if fields[i] == 'o' then order = fields[i + 1] end
   end

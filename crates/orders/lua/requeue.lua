@@ -2,16 +2,15 @@
 --
 -- KEYS  1 gate, 2 order, 3 stats, 4 holders, 5 orders (stream), 6 queued
 -- ARGV  1 JSON: message (of the dead letter), order {user, sku, quantity, amount, currency, created_at (ms)}
--- Reply queued, now (ms) | requeued, now (it was queued or written since it became this dead letter) | same (it is about to
+-- Reply queued | requeued (it was queued or written since it became this dead letter) | same (it is about to
 --       fail) | not_ready | limit_reached | sold_out
 
-local now = read_time()
 local ulid = string.sub(KEYS[2], -26)
 local queued = redis.call('HGET', KEYS[6], ulid)
 local options = cjson.decode(ARGV[1])
 if queued and string.match(queued, ' (.*)$') == options.message then return { 'same' } end
 local status = redis.call('HGET', KEYS[2], 'status')
-if queued or (status and status ~= 'failed') then return { 'requeued', now } end
+if queued or (status and status ~= 'failed') then return { 'requeued' } end
 local order = options.order
 local sku, quantity, holder = order.sku, order.quantity, order.sku .. ':' .. order.user
 local gate = redis.call('HMGET', KEYS[1], 'per_user', 'epoch')
@@ -27,4 +26,4 @@ redis.call('DEL', KEYS[2])
 redis.call('HINCRBY', KEYS[4], holder, quantity)
 redis.call('HINCRBY', KEYS[3], 'held:' .. sku, quantity)
 redis.call('HSET', KEYS[3], 'enqueued', to_text(sequence), 'left:' .. sku, to_text(left < 0 and -1 or left - quantity))
-return { 'queued', now }
+return { 'queued' }

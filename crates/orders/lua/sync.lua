@@ -97,6 +97,8 @@ local function sync(key, state, stream_id)
     return now - tonumber(order.synced_at or 0) < SYNCED_MS and 'recent' or 'already_applied'
   end
   if not allowed_next[order.status][status] then return 'stale' end
+  -- It failed with an earlier message, and was requeued since.
+  if status == 'failed' and order.message and order.message ~= stream_id then return 'stale' end
   local sku, units, user = order.sku, tonumber(order.quantity), order.user
   local from, to = unit_state(order.status, order.live), unit_state(status, state.live)
   if order.status == 'queued' then
@@ -151,6 +153,6 @@ end
 
 -- Keys that the hot path creates get their TTL here, to keep the hot path short.
 if keep_until then
-  for i = 3, 6 do call('PEXPIREAT', KEYS[i], keep_until) end
+  for i = 2, 6 do call('PEXPIREAT', KEYS[i], keep_until) end
 end
 return reply

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 use stores::{
     keys::Keys,
-    ledger::row_reader::RowReader,
+    ledger::{clock, row_reader::RowReader},
     ports::{Redis, Sql, StoreError},
     reply::unexpected,
 };
@@ -155,19 +155,19 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
     let mut script_keys = vec![keys.named("gate"), keys.order(order_no.ulid())];
     script_keys.extend(keys.all(["stats", "holders", "orders", "queued"]));
     let options = json!({ "message": letter.message, "order": OrderFields::from(&order) });
-    let mut reply = REQUEUE.run_with(redis, script_keys, &options).await?;
-    let word = reply.text()?;
-    let requeued_at = match word.as_str() {
-        "queued" => reply.int()?,
+    // By the clock that says when the order fails again, and read before it can: the dead letter waits if that was later.
+    let requeued_at = clock::now(sql).await?;
+    let word = REQUEUE.run_with(redis, script_keys, &options).await?.text()?;
+    match word.as_str() {
+        "queued" => {}
         // An earlier call requeued the order, and stopped before it recorded that.
-        "requeued" if letter.replayed_at < letter.died_at => reply.int()?,
+        "requeued" if letter.replayed_at < letter.died_at => {}
         "requeued" => return Ok(RequeueOutcome::Refused("same".to_owned())),
         "same" | "not_ready" | "limit_reached" | "sold_out" => return Ok(RequeueOutcome::Refused(word)),
         word => return Err(unexpected(word)),
-    };
-    // By Redis's clock, as the time at which the order fails again: the dead letter waits if that was later.
+    }
     let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
-    sql.run(statement, vec![order_no.to_string().into(), requeued_at.into()]).await?;
+    sql.run(statement, vec![order_no.to_string().into(), requeued_at.0.into()]).await?;
     redis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), order_no.activity().as_str().into()]).await?;
     Ok(RequeueOutcome::Queued)
 }

@@ -173,8 +173,7 @@ async fn finish<R: Redis, S: Sql>(
 /// no order. Returns what was done about the last one.
 ///
 /// It is called when the outcome of the payment or the refund is in the ledger. Of two that run at once, each writes before
-/// it reads, so that one of them, or both, find the other. If the process dies before, the next delivery of either applies
-/// the refund, or an operator finds it parked.
+/// it reads, so that one of them, or both, find the other. If the process dies before, a sweep applies the refund.
 async fn apply_early_refunds<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -182,7 +181,7 @@ async fn apply_early_refunds<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Option<CallbackOutcome>, StoreError> {
     let mut applied = None;
-    for refund in callback_rows::reopen_early_refunds(sql, callback).await? {
+    for refund in callback_rows::reopen_early_refunds(sql, Some(callback)).await? {
         applied = Some(Box::pin(retry(redis, sql, &refund, now)).await?);
     }
     Ok(applied)
@@ -214,6 +213,7 @@ pub async fn apply_pending<R: Redis, S: Sql>(
     limit: i64,
     stuck: &BTreeSet<ActivityId>,
 ) -> Result<AppliedCallbacks, StoreError> {
+    callback_rows::reopen_early_refunds(sql, None).await?;
     let due = unprocessed::load_due(sql, now, limit).await?;
     let started = Instant::now();
     let mut result = AppliedCallbacks::default();

@@ -35,6 +35,9 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let url = settings::load(settings::EVENTS_URL).await?;
     let secrets = settings::load(settings::EVENTS_SECRETS).await?;
     let sql = SpinLedger::open_for_batch().await;
+    // Without Redis nothing is erased.
+    let redis_now = SpinRedis.now().await.ok();
+    let now = ledger::clock::now(&sql).await?;
     let sweeper = Sweeper {
         redis: &SpinRedis,
         key_value: &SpinKeyValue,
@@ -50,12 +53,13 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         },
         owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string(),
         clock: &clock::now,
+        redis_ahead_ms: redis_now.map_or(0, |redis_now| redis_now.0 - now.0),
         stopwatch: &|| started.elapsed(),
         log: &|Notice { event, subject: (kind, id), because }| {
             log::error(event, &[(*kind, id.as_str().into()), ("because", because.as_str().into())]);
         },
     };
-    let SweepOutcome::Swept(report, error) = sweeper.run(ledger::clock::now(&sql).await?).await? else {
+    let SweepOutcome::Swept(report, error) = sweeper.run(now).await? else {
         return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));
     };
     if let Some(error) = error {

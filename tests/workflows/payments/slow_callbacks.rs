@@ -64,6 +64,7 @@ impl Failing<'_> {
             events: None,
             ticket_secret: TICKET_SECRET,
             retention: Default::default(),
+            redis_ahead_ms: 0,
             owner: "a sweeper",
             clock: &|| NOW,
             stopwatch: &|| self.stopwatch.get(),

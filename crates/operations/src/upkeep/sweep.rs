@@ -74,7 +74,7 @@ const ERASE_BATCH: i64 = 1_000;
 /// Maximum number of batches of each kind erased in one sweep, and of batches of old orders.
 const MAX_ERASE_BATCHES: usize = 10;
 
-/// How far the clocks of the ledger and of the app may be apart for data to be erased, in milliseconds.
+/// How far the clocks of the ledger and of Redis may be apart for data to be erased, in milliseconds.
 const MAX_CLOCK_DIFFERENCE_MS: i64 = 5 * 60_000;
 
 /// The Redis key of the lease for delivering events.
@@ -109,8 +109,10 @@ pub struct Sweeper<'a, R, S, K, P, W> {
     pub retention: Retention,
     /// A name that no other sweep has.
     pub owner: &'a str,
-    /// The app's clock: events are due and signed by it, and erasing compares it with the ledger's.
+    /// The app's clock: events are due and signed by it.
     pub clock: &'a dyn Fn() -> Millis,
+    /// Milliseconds by which Redis's clock is ahead of the ledger's, which erasing goes by.
+    pub redis_ahead_ms: i64,
     /// A clock that is never set back: the time since any moment.
     pub stopwatch: &'a dyn Fn() -> Duration,
     /// Logs a notice. It is called at the end of the step that the notice comes from: an instance that is killed in a
@@ -318,7 +320,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     }
 
     /// Erases what is past its retention period, unless a sweep found nothing left in the last 10 minutes, or the clocks of
-    /// the ledger and the app differ by more than [`MAX_CLOCK_DIFFERENCE_MS`]. Also removes ended
+    /// the ledger and Redis differ by more than [`MAX_CLOCK_DIFFERENCE_MS`]. Also removes ended
     /// activities from the set of activities in Redis, so that sweeps no longer visit them.
     async fn erase(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, key_value, retention, owner, .. } = *self.sweeper;
@@ -327,10 +329,10 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             return Ok(());
         }
         // What is erased does not come back, and a clock can be wrong by months for a moment.
-        let ahead_ms = self.current_time().0 - (self.sweeper.clock)().0;
+        let ahead_ms = self.sweeper.redis_ahead_ms;
         if ahead_ms.abs() > MAX_CLOCK_DIFFERENCE_MS {
-            let because = format!("the clock of the ledger minus that of the app is {} s", ahead_ms / 1_000);
-            self.report.add_notice("nothing is erased, because a clock is wrong", "clock", &"ledger", because);
+            let because = format!("the clock of Redis minus that of the ledger is {} s", ahead_ms / 1_000);
+            self.report.add_notice("nothing is erased, because a clock is wrong", "clock", &"Redis", because);
             return Ok(());
         }
         gates::unlist_ended(redis, sql, now, &mut self.report).await?;

@@ -236,17 +236,24 @@ pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<C
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
-/// Reopens the refunds of a callback's order and payment that are parked because the payment was unknown, if it is known
-/// now: it paid the order, or is refunded as an overpayment. Returns those that this call reopened.
-pub async fn reopen_early_refunds<S: Sql>(sql: &S, callback: &Callback) -> Result<Vec<Callback>, StoreError> {
+/// Reopens refunds that are parked because their payment was unknown, if it is known now: it paid the order, or is refunded
+/// as an overpayment. Those of a callback's order and payment, or all. Returns those that this call reopened.
+pub async fn reopen_early_refunds<S: Sql>(sql: &S, of: Option<&Callback>) -> Result<Vec<Callback>, StoreError> {
+    let (which, params) = match of {
+        Some(callback) => (
+            "order_no = ?1 AND payment = ?2".to_owned(),
+            vec![callback.order_no.as_str().into(), callback.payment.as_str().into()],
+        ),
+        // The condition of the index of parked callbacks.
+        None => (format!("outcome NOT IN {}", unparked_outcomes()), Vec::new()),
+    };
     let statement = format!(
         "UPDATE callbacks SET outcome = '' \
-         WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.succeeded' AND outcome IN {} \
-         AND (EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?1 AND o.payment = ?2) \
-           OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?2)) RETURNING {CALLBACK_COLUMNS}",
+         WHERE {which} AND payment <> '' AND type = 'refund.succeeded' AND outcome IN {} \
+         AND (EXISTS (SELECT 1 FROM orders o WHERE o.order_no = callbacks.order_no AND o.payment = callbacks.payment) \
+           OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = callbacks.payment)) RETURNING {CALLBACK_COLUMNS}",
         early_outcomes()
     );
-    let params = vec![callback.order_no.as_str().into(), callback.payment.as_str().into()];
     sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
 }
 
