@@ -153,8 +153,12 @@ for (const [description, type, finish] of [
     const { buyer, order, session, document } = await orderWithSession();
     finish(session);
     assert.equal((await sendCallback(type, session)).status, 204);
-    const shown = await call("GET", `/api/orders/${order.order_no}`, { token: buyer.token });
-    assert.deepEqual([shown.status, shown.checkout_url], ["pending_payment", undefined]);
+    // The callback is applied after its answer.
+    const shown = await eventually("the session being hidden", async () => {
+      const value = await call("GET", `/api/orders/${order.order_no}`, { token: buyer.token });
+      return { done: value.checkout_url === undefined, value };
+    });
+    assert.equal(shown.status, "pending_payment");
     const [listed] = await call("GET", "/api/orders", { token: buyer.token });
     assert.deepEqual([listed.order_no, listed.checkout_url], [order.order_no, undefined]);
 

@@ -60,9 +60,8 @@ pub async fn write_new<R: Redis, S: Sql>(
     activity: &ActivityId,
     now: Millis,
 ) -> Result<WriteReport, StoreError> {
-    let started = Instant::now();
     let messages = stream::read_new(redis, activity, BATCH_SIZE).await?;
-    message_batch::write(redis, sql, activity, &messages, time_since(now, started)).await
+    message_batch::write(redis, sql, activity, &messages, now).await
 }
 
 /// Writes one batch of messages that some writer read at least `idle_ms` ago and never acknowledged.
