@@ -7,5 +7,5 @@
 \set ON_ERROR_STOP on
 CREATE ROLE stampede LOGIN PASSWORD :'password';
 CREATE DATABASE stampede OWNER stampede;
-\echo 'SPIN_VARIABLE_LEDGER=postgres://stampede:':password'@127.0.0.1:5432/stampede'
+\echo 'SPIN_VARIABLE_LEDGER=postgres://stampede:':password'@127.0.0.1:5432/stampede?sslmode=disable'
 \echo 'SPIN_VARIABLE_LEDGER_HOST=postgres://127.0.0.1:5432'
