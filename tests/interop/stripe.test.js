@@ -37,6 +37,13 @@ async function orderWithSession(changes, quantity, language) {
   return { buyer, order, session: server.lastSessionOf(order.order_no), document };
 }
 
+/** Waits until what an operators' list has of an order is as it should be: callbacks are applied after their answer. */
+const untilListed = (path, order, isRight) =>
+  eventually(`the list ${path}`, async () => {
+    const value = (await callAdmin("GET", path)).filter(({ order_no: number }) => number === order.order_no);
+    return { done: isRight(value), value };
+  });
+
 /** Signs an event with the official library's helper for tests, and sends it. */
 async function sendCallback(type, object, { secret = variable("STRIPE_SECRET"), timestamp } = {}) {
   const id = `evt_${Math.random().toString(36).slice(2)}`;
@@ -206,14 +213,13 @@ test("a payment of a wrong amount is held, and an operator refunds it", async ()
   const paid = { ...session, payment_status: "paid", payment_intent: `pi_${session.id}`, amount_total: 1 };
   assert.equal((await sendCallback("checkout.session.completed", paid)).status, 204);
   await untilOrder(order.order_no, "pending_payment", buyer);
-  const held = (await callAdmin("GET", "/callbacks")).filter((callback) => callback.order_no === order.order_no);
+  const held = await untilListed("/callbacks", order, (listed) => listed.length > 0);
   assert.deepEqual([held.length, held[0].outcome, held[0].amount], [1, "wrong_amount", 1]);
   await callAdmin("POST", `/callbacks/${held[0].id}/refund`, {});
   const [refund] = await refundsOf(`pi_${session.id}`);
   assert.equal(refund.amount, 1);
   assert.equal((await sendCallback("refund.updated", { ...refund, status: "succeeded" })).status, 204);
-  const open = await callAdmin("GET", "/refunds");
-  assert.deepEqual(open.filter((refund) => refund.order_no === order.order_no), []);
+  await untilListed("/refunds", order, (listed) => listed.length === 0);
 });
 
 test("a refund is requested as the official library does, and is complete when Stripe reports it", async () => {
@@ -268,7 +274,7 @@ test("a failed refund is requested again as a new refund", async () => {
   const failed = { ...refunds[0], status: "failed", failure_reason: "lost_or_stolen_card" };
   // Stripe reports a failed refund twice, by two event types.
   for (const type of ["refund.failed", "refund.updated"]) assert.equal((await sendCallback(type, failed)).status, 204);
-  const [stuck] = (await callAdmin("GET", "/refunds")).filter((refund) => refund.order_no === order.order_no);
+  const [stuck] = await untilListed("/refunds", order, ([refund]) => refund?.state === "requested");
   assert.deepEqual([stuck.state, stuck.last_error], ["requested", "the provider said no"]);
 });
 
