@@ -129,6 +129,8 @@ async fn a_failover_to_a_standby_that_lags_is_made_good_by_a_rebuild() {
     .await;
     for (buyer, order_no) in sale.place_orders(1).await {
         sale.app.pay_by_callback(&order_no, &buyer.jwt).await;
+        // Redis, which hears of it after the answer, has what the standby lacks.
+        sale.app.wait_for_status(&order_no, &buyer.ticket, "paid").await;
     }
     sale.place_orders(2).await;
 

@@ -27,6 +27,8 @@ async fn a_refused_reservation_does_not_use_up_the_ticket() {
     let order_no = app.place_order(&activity, &first).await;
     app.reserve(&activity, &second, "a", 1).await.is_problem(409, "sold_out");
     app.cancel(&order_no, &first.jwt).await.is(200);
+    // Redis hears of it after the answer.
+    app.wait_for_status(&order_no, &first.jwt, "cancelled").await;
     let start = std::time::Instant::now();
     eventually("the sale to re-open", async || {
         let sent_after = start.elapsed();
