@@ -37,7 +37,7 @@ test("the events of an order arrive in order, with signatures that the official 
     assert.match(headers["content-type"], /^application\/json/);
   }
   const [pending, cancelled] = documents.map(({ data }) => data);
-  const shown = await call("GET", `/api/orders/${order.order_no}`, { token: buyer.token });
+  const shown = await untilOrder(order.order_no, "cancelled", buyer);
   const { ahead, estimated_wait_ms: wait, ...own } = shown;
   assert.deepEqual(cancelled, { ...own, ahead: 0, estimated_wait_ms: 0 });
   assert.deepEqual([pending.status, pending.pay_by, pending.quantity], ["pending_payment", order.pay_by, 2]);

@@ -34,8 +34,16 @@ async function orderWithSession(changes, quantity, language) {
   const order = await buy(await publish(changes), buyer, quantity);
   const { status, document } = await checkout(order, buyer, language);
   assert.equal(status, 200, JSON.stringify(document));
+  await untilShown(order, buyer, document.checkout_url);
   return { buyer, order, session: server.lastSessionOf(order.order_no), document };
 }
+
+/** Waits until an order shows this payment page, or none: Redis hears of it after the answer. */
+const untilShown = (order, buyer, url) =>
+  eventually(`${order.order_no} showing ${url}`, async () => {
+    const value = await call("GET", `/api/orders/${order.order_no}`, { token: buyer.token });
+    return { done: value.checkout_url === url, value };
+  });
 
 /** Waits until what an operators' list has of an order is as it should be: callbacks are applied after their answer. */
 const untilListed = (path, order, isRight) =>
@@ -160,11 +168,7 @@ for (const [description, type, finish] of [
     const { buyer, order, session, document } = await orderWithSession();
     finish(session);
     assert.equal((await sendCallback(type, session)).status, 204);
-    // The callback is applied after its answer.
-    const shown = await eventually("the session being hidden", async () => {
-      const value = await call("GET", `/api/orders/${order.order_no}`, { token: buyer.token });
-      return { done: value.checkout_url === undefined, value };
-    });
+    const shown = await untilShown(order, buyer, undefined);
     assert.equal(shown.status, "pending_payment");
     const [listed] = await call("GET", "/api/orders", { token: buyer.token });
     assert.deepEqual([listed.order_no, listed.checkout_url], [order.order_no, undefined]);
@@ -180,6 +184,7 @@ for (const [description, type, finish] of [
     const keys = new Set(opened.map(({ headers }) => headers["idempotency-key"]));
     assert.deepEqual([...keys], [`checkout_${order.order_no}`, `checkout_${order.order_no}_2`]);
 
+    await untilShown(order, buyer, second.url);
     // Stripe reports the end of the first session again: the second one stays open, and is paid.
     assert.equal((await sendCallback(type, session)).status, 204);
     const current = await call("GET", `/api/orders/${order.order_no}`, { token: buyer.token });
