@@ -19,9 +19,10 @@ const CODE_BY_STATUS = {
  */
 
 /**
- * Makes the function that sends one request. It resolves to `{status, data, etag, date, retryAfter, sentAt, receivedAt}`:
- * `sentAt` and `receivedAt` are by `now`, `date` (or null) is when the response was sent, in milliseconds since 1970, and
- * `retryAfter` is in milliseconds or null. It throws `Problem`, `Unreachable` or `Aborted`.
+ * Makes the function that sends one request. It resolves to
+ * `{status, data, etag, date, retryAfter, unread, sentAt, receivedAt}`: `sentAt` and `receivedAt` are by `now`, `date` (or
+ * null) is when the response was sent, in milliseconds since 1970, `retryAfter` is in milliseconds or null, and `unread` has
+ * the activities that a list lacks. It throws `Problem`, `Unreachable` or `Aborted`.
  * @param {{ baseUrl: string, fetch: typeof fetch, now: () => number }} settings
  */
 export function createCall({ baseUrl, fetch, now }) {
@@ -79,7 +80,8 @@ export function createCall({ baseUrl, fetch, now }) {
       });
     }
     const { status } = response;
-    return { status, data, etag: response.headers.get("etag"), date, retryAfter, sentAt, receivedAt };
+    const unread = response.headers.get("x-unread-activities")?.split(" ") ?? [];
+    return { status, data, etag: response.headers.get("etag"), date, retryAfter, unread, sentAt, receivedAt };
   };
 }
 

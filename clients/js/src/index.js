@@ -89,14 +89,20 @@ export function createClient({
       (await call("POST", `${activityPath(activity)}/orders`, { body, signal, timeout: 8_000 })).data,
 
     /**
-     * The buyer's orders, newest first; `before` is the last order's number of the page before.
+     * The response with the buyer's orders, newest first; `before` is the last order's number of the page before. `unread`
+     * has the activities whose queued orders could not be read.
+     * @param {{ before?: string | null, limit?: number }} [page] @param {CallOptions} [options]
+     */
+    readOrders: ({ before, limit = 20 } = {}, options = {}) => {
+      const query = new URLSearchParams({ ...(before && { before }), limit: String(limit) });
+      return call("GET", `/api/orders?${query}`, withToken(options));
+    },
+    /**
+     * The buyer's orders, as above.
      * @param {{ before?: string | null, limit?: number }} [page] @param {CallOptions} [options]
      * @returns {Promise<Schemas["Order"][]>}
      */
-    orders: async ({ before, limit = 20 } = {}, options = {}) => {
-      const query = new URLSearchParams({ ...(before && { before }), limit: String(limit) });
-      return (await call("GET", `/api/orders?${query}`, withToken(options))).data;
-    },
+    orders: async (page, options) => (await client.readOrders(page, options)).data,
     /**
      * The response about an order, `304` too. `last` says that the caller will not look again: only then does a `404`
      * mean that no earlier request has made the order.

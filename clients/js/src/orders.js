@@ -21,6 +21,8 @@ const MAX_CHECKOUTS = 5;
  * @property {(order: Order) => void} [onChange] Called after every successful poll.
  * @property {(error: unknown) => void} [onError] Called after every failed poll. Only a transient error is repeated.
  * @property {() => boolean} [isPaused] Whether polling rests, such as on a hidden page: call `runNow` afterwards.
+ * @property {string} [left] The status before a cancellation or refund that was answered: the order has left it, although
+ *   polls may show it for a moment. They are not reported.
  */
 
 /**
@@ -30,7 +32,7 @@ const MAX_CHECKOUTS = 5;
  * @param {string} orderNo
  * @param {PollOptions} options
  */
-export function pollOrder(client, orderNo, { token, onChange = () => {}, onError = () => {}, isPaused }) {
+export function pollOrder(client, orderNo, { token, onChange = () => {}, onError = () => {}, isPaused, left }) {
   let order = null;
   let etag = null;
   let failures = 0;
@@ -43,6 +45,7 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
       if (stopped) return null;
       [failures, last] = [0, false];
       if (answer.status !== 304) ({ data: order, etag } = answer);
+      if (order.status === left) return 1_000;
       onChange(order);
       if (FINAL_STATUSES.includes(order.status)) return null;
       return (answer.retryAfter ?? INTERVALS[order.status] ?? 15_000) + randomUpTo(200);

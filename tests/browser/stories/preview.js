@@ -148,7 +148,7 @@ test("an operator who leaves has left the previews, too, also one that was close
   await closed.goto("about:blank");
   await desk.getByTestId("leave").click();
   await expect(desk.getByTestId("enter")).toBeVisible();
-  await expect.poll(() => preview.evaluate(token)).toBe(null);
+  await expect.poll(() => preview.evaluate(token).catch(() => undefined)).toBe(null);
   await expect(preview.locator("#closed")).toBeVisible();
   // A browser restores the storage of a tab with the tab.
   await closed.goto("/healthz");

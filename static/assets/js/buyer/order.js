@@ -27,6 +27,9 @@ const DECLINE_SHOWN = `stampede.decline.${orderNo}`;
 let order = null;
 let isDeclined = false;
 let longestQueue = 0;
+/** The status before the buyer's last command. */
+let leftStatus;
+
 /** How long after the payment the sale takes requests for a refund; null until the activity is loaded. */
 let refundSeconds = null;
 let poller = null;
@@ -73,6 +76,7 @@ function startPolling() {
   const user = session.user();
   poller = pauseWhileHidden(({ isPaused }) => client.pollOrder(orderNo, {
     isPaused,
+    left: leftStatus,
     token: () => session.orderCredential(orderNo),
     onChange(newOrder) {
       // Another user has signed in since: the order is not shown to them.
@@ -243,6 +247,7 @@ async function confirmAndSend(send, question, action) {
     const changed = await withSameUser(send(orderNo, { token }));
     if (!changed) return;
     showNotice(null);
+    if (order.status !== changed.status) leftStatus = order.status;
     update(changed);
     startPolling();
   } catch (error) {
