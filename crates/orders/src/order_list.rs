@@ -11,6 +11,9 @@ use stores::ports::{Redis, Sql, StoreError};
 use super::status;
 use crate::ledger::order_rows;
 
+/// Most unread activities that a list names, so that a header has room for them.
+const MAX_UNREAD: usize = 20;
+
 /// Which of a user's orders to list.
 #[derive(Debug, Clone, Copy)]
 pub struct Page<'a> {
@@ -21,21 +24,28 @@ pub struct Page<'a> {
 }
 
 /// Lists a page of a user's orders, newest first. Those that are queued or failed are read from Redis, for `activities`
-/// only; without Redis the page has those of the ledger.
+/// only. Also returns the first of these that Redis could not read; of them, the page has the ledger's orders.
 pub async fn list<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activities: &[ActivityId],
     user: &UserId,
     page: Page<'_>,
-) -> Result<Vec<Order>, StoreError> {
+) -> Result<(Vec<Order>, Vec<ActivityId>), StoreError> {
     // Redis first: an order that is written between the two reads is in both, never in none.
     let loading: Vec<_> = activities.iter().map(|activity| status::load_unwritten(redis, activity, user)).collect();
-    let unwritten: Vec<_> = join_all(loading).await.into_iter().flat_map(Result::unwrap_or_default).collect();
+    let (mut unwritten, mut unread) = (Vec::new(), Vec::new());
+    for (activity, loaded) in activities.iter().zip(join_all(loading).await) {
+        match loaded {
+            Ok(orders) => unwritten.extend(orders),
+            Err(_) => unread.push(activity.clone()),
+        }
+    }
+    unread.truncate(MAX_UNREAD);
     let before = match page.before {
         None => None,
         Some(order_no) => match position(sql, &unwritten, user, order_no).await? {
-            None => return Ok(Vec::new()),
+            None => return Ok((Vec::new(), unread)),
             Some(created_at) => Some((created_at, order_no)),
         },
     };
@@ -48,7 +58,7 @@ pub async fn list<R: Redis, S: Sql>(
     }
     orders.sort_by(|a, b| (b.created_at, &b.order_no).cmp(&(a.created_at, &a.order_no)));
     orders.truncate(usize::try_from(page.limit).unwrap_or_default());
-    Ok(orders)
+    Ok((orders, unread))
 }
 
 /// When an order of the user was created; `None` if there is no such order.

@@ -22,7 +22,8 @@ thread_local! {
     static LATELY_ON_SALE: Rc<Cached<Rc<Vec<ActivityId>>>> = Rc::default();
 }
 
-/// Returns a page of up to `limit` orders (20 by default, 100 at most) that are older than the order `before`.
+/// Returns a page of up to `limit` orders (20 by default, 100 at most) that are older than the order `before`. The
+/// header `x-unread-activities` names the activities whose queued orders could not be read.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
     let user = auth::user(request).await?.sub;
     let invalid = || Problem::invalid(vec![FieldError::new("?before", "must be an order number")]);
@@ -36,7 +37,9 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
     let fetch = async || activities::list_lately_on_sale(&ledger, now).await.map(Rc::new);
     let activities = LATELY_ON_SALE.with(Rc::clone).get_or_fetch(fetch).await?;
     let page = Page { before: before.as_ref(), limit };
-    let page = order_list::list(&SpinRedis, &ledger, &activities, &user, page).await?;
+    let (page, unread) = order_list::list(&SpinRedis, &ledger, &activities, &user, page).await?;
     let page: Vec<_> = page.into_iter().map(|order| order.effective_at(now)).collect();
-    Ok(Response::json(200, &page).header("cache-control", "no-store"))
+    let unread: Vec<_> = unread.iter().map(ActivityId::as_str).collect();
+    let response = Response::json(200, &page);
+    Ok(if unread.is_empty() { response } else { response.header("x-unread-activities", unread.join(" ")) })
 }

@@ -47,6 +47,24 @@ test("an order to be paid can be read, says how long it is held, and leads to it
   await expect(page.getByTestId("pay-form")).toBeVisible();
 });
 
+test("sales whose orders cannot be read are named above the orders of the others", { tag: "@phone" }, async ({ page, words }) => {
+  await reserveOn(page);
+  const unread = ["sale-2", "s".repeat(40)];
+  await page.route(/\/api\/orders\?/, async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, headers: { ...response.headers(), "x-unread-activities": unread.join(" ") } });
+  });
+  await page.setViewportSize({ width: 320, height: 700 });
+  await page.goto("/orders");
+  await untilText(page, "orders-unread", words["orders.unread"].replace("{sales}", unread.join(", ")));
+  await expect(page.getByTestId("order-link")).toBeVisible();
+  expect(await overflow(page)).toBe(0);
+  await page.unrouteAll();
+  await page.reload();
+  await expect(page.getByTestId("order-link")).toBeVisible();
+  await expect(page.getByTestId("orders-unread")).toBeHidden();
+});
+
 test("an order that is not paid in time expires in the list", ({ newPage }) => retryIfLate(async () => {
   const page = await newPage();
   await reserveOn(page, { payTimeout: 8 });

@@ -19,7 +19,7 @@ use stores::{
 
 use crate::{
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
-    stores::CountingRedis,
+    stores::{CountingRedis, NoRedis, RealRedis},
 };
 
 /// Notes ticket `n` as the admission of a user does.
@@ -44,7 +44,19 @@ async fn queue(fixture: &RealFixture, user: &str, n: u64) -> OrderNo {
 async fn list(fixture: &RealFixture, user: &str, page: Page<'_>) -> Vec<Order> {
     let activities = activities::list_lately_on_sale(&fixture.sql, NOW).await.unwrap();
     let user = UserId::parse(user).unwrap();
-    order_list::list(&fixture.redis, &fixture.sql, &activities, &user, page).await.unwrap()
+    let (orders, unread) = order_list::list(&fixture.redis, &fixture.sql, &activities, &user, page).await.unwrap();
+    assert!(unread.is_empty(), "{unread:?}");
+    orders
+}
+
+/// Other activities, and then the fixture's.
+fn others_and_own(fixture: &RealFixture, others: usize) -> Vec<ActivityId> {
+    let others = (0..others).map(|n| ActivityId::parse(&format!("other-{n}")).unwrap());
+    others.chain([fixture.activity.clone()]).collect()
+}
+
+fn numbers(orders: Vec<Order>) -> Vec<OrderNo> {
+    orders.into_iter().map(|order| order.order_no).collect()
 }
 
 async fn statuses(fixture: &RealFixture, user: &str) -> Vec<(OrderNo, OrderStatus)> {
@@ -95,7 +107,7 @@ async fn queued_and_written_orders_are_one_sequence_of_pages() {
                 if page.is_empty() {
                     break;
                 }
-                listed.extend(page.into_iter().map(|order| order.order_no));
+                listed.extend(numbers(page));
             }
             assert_eq!(listed, created, "{ledger}: pages of {limit}");
         }
@@ -113,12 +125,11 @@ async fn queued_and_written_orders_are_one_sequence_of_pages() {
 async fn queued_orders_cost_a_call_for_each_open_activity_and_one_more_where_the_user_has_tickets() {
     let fixture = new_fixture("sqlite", 10, 10).await;
     let order_no = queue(&fixture, "ada", 1).await;
-    let mut activities: Vec<_> = (0..19).map(|n| ActivityId::parse(&format!("other-{n}")).unwrap()).collect();
-    activities.push(fixture.activity.clone());
+    let activities = others_and_own(&fixture, 19);
     let redis = CountingRedis(&fixture.redis, Cell::new(0));
     let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
-    let orders = order_list::list(&redis, &fixture.sql, &activities, &user, page).await.unwrap();
-    assert_eq!(orders.into_iter().map(|order| order.order_no).collect::<Vec<_>>(), [order_no]);
+    let (orders, _) = order_list::list(&redis, &fixture.sql, &activities, &user, page).await.unwrap();
+    assert_eq!(numbers(orders), [order_no]);
     // The first call of a script may find that Redis has not loaded it.
     assert!((21..=22).contains(&redis.1.get()), "{} calls", redis.1.get());
 }
@@ -148,22 +159,42 @@ async fn the_latest_tickets_of_a_user_are_noted_for_a_while() {
     assert!(matches!(left[..], [RedisValue::Int(left)] if left > 40 * 60_000 && left <= 100 * 60_000), "{left:?}");
 }
 
-/// A Redis that does not answer.
-struct Unavailable;
+/// A Redis that does not answer where an activity is concerned.
+pub struct WithoutActivity<'a>(pub &'a RealRedis, pub &'a ActivityId);
 
-impl Redis for Unavailable {
-    async fn command(&self, _name: &str, _args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
-        Err(StoreError::RedisUnavailable("gone".to_owned()))
+impl Redis for WithoutActivity<'_> {
+    async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
+        let keys = Keys::of(self.1);
+        match args.iter().any(|arg| arg.starts_with(keys.prefix().as_bytes())) {
+            true => NoRedis.command(name, args).await,
+            false => self.0.command(name, args).await,
+        }
     }
 }
 
 #[tokio::test]
-async fn without_redis_the_list_has_what_the_ledger_has() {
+async fn an_activity_that_redis_fails_on_is_named_and_the_orders_of_the_other_are_listed() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 10, 10).await;
+        let written = queue(&fixture, "ada", 1).await;
+        fixture.write_batch().await.unwrap();
+        queue(&fixture, "ada", 2).await;
+        let away = fixture.publish_second_activity().await;
+        let queued = queue(&fixture, "ada", 3).await;
+        let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
+        let (redis, activities) = (WithoutActivity(&fixture.redis, &away), [away.clone(), fixture.activity.clone()]);
+        let (orders, unread) = order_list::list(&redis, &fixture.sql, &activities, &user, page).await.unwrap();
+        assert_eq!((numbers(orders), unread), (vec![queued, written], vec![away.clone()]), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn without_redis_the_list_has_what_the_ledger_has_and_names_the_first_activities() {
     let fixture = new_fixture("sqlite", 10, 10).await;
     let written = queue(&fixture, "ada", 1).await;
     fixture.write_batch().await.unwrap();
     let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
-    let activities = [fixture.activity.clone()];
-    let orders = order_list::list(&Unavailable, &fixture.sql, &activities, &user, page).await.unwrap();
-    assert_eq!(orders.into_iter().map(|order| order.order_no).collect::<Vec<_>>(), [written]);
+    let activities = others_and_own(&fixture, 20);
+    let (orders, unread) = order_list::list(&NoRedis, &fixture.sql, &activities, &user, page).await.unwrap();
+    assert_eq!((numbers(orders), &unread[..]), (vec![written], &activities[..20]));
 }

@@ -188,6 +188,10 @@ fn header_components() -> Value {
             "description": "Who may cache the response, and for how long.", "required": true,
             "schema": { "type": "string" },
         },
+        "UnreadActivities": {
+            "description": "The activities, separated by spaces and at most 20, whose orders that the ledger does not have yet could not be read: they are missing. Absent if there are none.",
+            "schema": { "type": "string", "examples": ["sale-2 sale-3"] },
+        },
         "WwwAuthenticate": {
             "description": "With `unauthenticated`.", "schema": { "type": "string", "examples": ["Bearer"] },
         },

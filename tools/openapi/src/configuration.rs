@@ -33,10 +33,11 @@ fn default(variable: &Value) -> String {
     if is_secret { format!("{default}; secret") } else { default }
 }
 
-/// The components that get the variable, or whose allow-list has it.
+/// The components that get the variable, or whose allow-list has it, and the Redis trigger, if its address is.
 fn users<'a>(manifest: &'a Table, name: &str) -> Vec<&'a str> {
     let components = manifest.get("component").and_then(Value::as_table).into_iter().flatten();
     let reference = format!("{{{{ {name} }}}}");
     let users = components.filter(|(_, component)| component.to_string().contains(&reference));
-    users.map(|(id, _)| id.as_str()).collect()
+    let trigger = manifest.get("application").filter(|application| application.to_string().contains(&reference));
+    users.map(|(id, _)| id.as_str()).chain(trigger.map(|_| "the Redis trigger")).collect()
 }

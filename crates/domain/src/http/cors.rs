@@ -8,7 +8,8 @@ use http::{Method, uri::Authority};
 use crate::http::{request::Headers, response::Response};
 
 /// What a page may read of a response, besides the headers that it always may.
-const EXPOSED_HEADERS: &str = "Age, Date, ETag, Location, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id";
+const EXPOSED_HEADERS: &str =
+    "Age, Date, ETag, Location, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, X-Unread-Activities";
 /// The methods of the buyers' routes.
 const METHODS: &str = "GET, HEAD, POST";
 /// What the buyers' routes read of a request, besides the headers that a page may always send.

@@ -34,6 +34,7 @@ function reload() {
   for (const { poller } of rows) poller?.stop();
   rows = [];
   byId("orders").replaceChildren();
+  setVisible(byId("unread"), false);
   setVisible(byId("more"), false);
   if (session.token()) return void loadMore();
   setText(byId("state"), t("orders.signed_out"));
@@ -45,13 +46,15 @@ async function loadMore() {
   setText(byId("state"), t("loading"));
   const [token, user] = [session.token(), session.user()];
   try {
-    const data = await client.orders({ before: lastOrderNo, limit: PAGE_SIZE }, { token });
+    const { data, unread } = await client.readOrders({ before: lastOrderNo, limit: PAGE_SIZE }, { token });
     if (session.user() !== user) return;
     byId("orders").append(...data.map(createRow));
     lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
     setText(byId("more"), t("orders.more"));
     setVisible(byId("more"), data.length === PAGE_SIZE);
-    setText(byId("state"), byId("orders").childElementCount ? "" : t("orders.none"));
+    setText(byId("unread"), t("orders.unread", { sales: unread.join(", ") }));
+    setVisible(byId("unread"), unread.length > 0);
+    setText(byId("state"), byId("orders").childElementCount || unread.length ? "" : t("orders.none"));
   } catch (error) {
     if (session.user() !== user) return;
     setText(byId("state"), explainOrder(error));

@@ -160,6 +160,7 @@ export const words = {
 
   "orders.title": "My orders",
   "orders.none": "You have no orders yet.",
+  "orders.unread": "Some orders of {sales} cannot be shown at the moment.",
   "orders.signed_out": "Sign in to see your orders.",
   "orders.again": "Try again",
   "orders.pay": "Pay now · {left} left",

@@ -160,6 +160,7 @@ export const words = {
 
   "orders.title": "我的订单",
   "orders.none": "还没有订单。",
+  "orders.unread": "{sales} 的部分订单暂时无法显示。",
   "orders.signed_out": "登录后查看订单。",
   "orders.again": "重试",
   "orders.pay": "立即付款 · 剩余 {left}",

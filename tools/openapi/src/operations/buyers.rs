@@ -93,7 +93,12 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             schemas.request::<OrderNo>(),
         )
         .query("limit", "Maximum number of orders.", limit(100, 20))
-        .returns(200, "A page of orders.", page(schemas.response::<Order>(), 100)),
+        .returns_with(
+            200,
+            "A page of orders.",
+            &[("x-unread-activities", "UnreadActivities")],
+            Some(("application/json", page(schemas.response::<Order>(), 100))),
+        ),
         Operation::new(BuyerOrders::Order, "getOrder", "An order, for its buyer")
             .tag("orders")
             .describe(
