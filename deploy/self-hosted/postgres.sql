@@ -1,9 +1,10 @@
 -- Creates the role and the database of the ledger. The app creates its tables at the first start, which only the
 -- owner of the database may do.
 --
---     sudo -u postgres psql -v password="$(openssl rand -hex 24)" -f postgres.sql
+--     sudo -u postgres psql -v password="$(openssl rand -hex 24)" < postgres.sql
 --
--- prints the password once, as a part of the line for /etc/stampede/env.
+-- in the folder of this file prints the password once, as a part of the line for /etc/stampede/env. The shell opens the
+-- file, because the user postgres cannot read a home directory of mode 0700; psql's warning about that is harmless.
 \set ON_ERROR_STOP on
 CREATE ROLE stampede LOGIN PASSWORD :'password';
 CREATE DATABASE stampede OWNER stampede;

@@ -152,9 +152,14 @@ fn a_release_becomes_the_current_one_when_nothing_is_missing_and_the_one_before_
     set(&target, &[("REDIS_URL", &closed)]);
     assert!(printed(&follow_the_readme(&release, &target)).contains("Connection refused"));
     let redis = start_redis(temp_dir.path());
-    set(&target, &[("REDIS_URL", &redis_url(&redis))]);
+    let doorbell = || fs::read_to_string(target.join("etc/stampede/doorbell.env")).expect("settings");
+    set(&target, &[("REDIS_URL", &format!("'{} {closed}'", redis_url(&redis)))]);
+    assert!(printed(&install(&release, &[], &target)).contains("Connection refused"), "one of two does not answer");
+    assert_eq!(doorbell(), format!("SPIN_VARIABLE_DOORBELL_URL={}\n", redis_url(&redis)));
+    set(&target, &[("REDIS_URL", &redis_url(&redis)), ("DOORBELL_URL", &closed)]);
     let complete = install(&release, &[], &target);
     assert!(complete.status.success(), "{}", printed(&complete));
+    assert_eq!(doorbell(), format!("SPIN_VARIABLE_DOORBELL_URL={closed}\n"));
     let refused = install(&release, &["rollback"], &target);
     assert!(!refused.status.success() && printed(&refused).contains("no release before"), "{}", printed(&refused));
     let version = fs::read_link(&current).expect("a link");

@@ -163,8 +163,9 @@ fn unit_command(unit: &str, target: &Path, address: &str) -> Command {
         let (name, value) = pair.split_once('=').expect("NAME=VALUE");
         command.env(name, in_target(value));
     }
-    let [file] = &unit_values(unit, "EnvironmentFile")[..] else { panic!("{unit} has more or less than one file") };
-    read_variables(Path::new(&in_target(file))).apply_to(&mut command);
+    for file in unit_values(unit, "EnvironmentFile") {
+        read_variables(Path::new(&in_target(&file))).apply_to(&mut command);
+    }
     command.current_dir(unit_values(unit, "WorkingDirectory").first().map_or("/".to_owned(), |path| in_target(path)));
     command
 }

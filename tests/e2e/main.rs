@@ -10,6 +10,7 @@ mod admission;
 mod attacks;
 mod bad_input;
 mod checkout;
+mod cluster;
 mod cors;
 mod floods;
 mod hosted_checks;

@@ -230,6 +230,18 @@ fn an_unreachable_store_is_named_at_start_up() {
 }
 
 #[test]
+fn several_redis_servers_need_an_exported_allow_list() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let seeds = format!("redis://127.0.0.1:{port} redis://localhost:{port}");
+    let mut command = start_command("127.0.0.1:0", temp_dir.path());
+    let ended = command.env("SPIN_VARIABLE_REDIS_URL", seeds).output().expect("up");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && stderr.contains("SPIN_VARIABLE_REDIS_HOST"), "{stderr}");
+}
+
+#[test]
 fn a_refused_start_reports_why_and_a_public_address_is_warned_of() {
     let temp_dir = TempDir::new().expect("a directory");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -242,11 +242,7 @@ impl TestApp {
             activity.id
         );
         assert_eq!(self.query_ledger_i64(&live_units).await, held + sold, "{audit}");
-        let stock: i64 = redis::cmd("HGET")
-            .arg(&[format!("{{{}}}:stats", activity.id), "left:a".to_owned()])
-            .query_async(&mut self.connect_redis().await)
-            .await
-            .expect("a stock");
+        let stock = self.ask_redis::<i64>(&["HGET", &format!("{{{}}}:stats", activity.id), "left:a"]).await;
         assert_eq!(stock, left, "{audit}");
         [left, held, sold]
     }

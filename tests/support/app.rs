@@ -10,7 +10,7 @@ use dev::{
     test_stack::TestStack,
     variables::Variables,
 };
-use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, aio::MultiplexedConnection};
 use reqwest::Method;
 use serde_json::Value;
 
@@ -97,6 +97,19 @@ impl TestApp {
     pub async fn connect_redis(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.variables.get("redis_url")).expect("a URL");
         client.get_multiplexed_async_connection().await.expect("Redis")
+    }
+
+    /// Sends a command to each Redis server of the app in turn, until one has the command's key.
+    pub async fn ask_redis<T: FromRedisValue>(&self, command: &[&str]) -> T {
+        for url in self.variables.get("redis_url").split(' ') {
+            let client = redis::Client::open(url).expect("a URL");
+            if let Ok(mut connection) = client.get_multiplexed_async_connection().await
+                && let Ok(reply) = redis::cmd(command[0]).arg(&command[1..]).query_async(&mut connection).await
+            {
+                return reply;
+            }
+        }
+        panic!("no server answers {command:?}");
     }
 
     /// Sends a request to `/api/admin{path}` with the admin token.

@@ -9,7 +9,10 @@ impl TestApp {
     /// Runs a query that returns one integer, on SQLite or PostgreSQL.
     pub async fn query_ledger_i64(&self, query: &str) -> i64 {
         match self.variables.get("ledger") {
-            "sqlite" => self.open_sqlite().query_row(query, [], |row| row.get(0)).expect(query),
+            "sqlite" => {
+                let ledger = self.open_sqlite(OpenFlags::SQLITE_OPEN_READ_ONLY);
+                ledger.query_row(query, [], |row| row.get(0)).expect(query)
+            }
             url => query_postgres(url, query).await[0].get(0),
         }
     }
@@ -18,7 +21,7 @@ impl TestApp {
     pub async fn query_ledger_texts(&self, query: &str) -> Vec<String> {
         match self.variables.get("ledger") {
             "sqlite" => {
-                let ledger = self.open_sqlite();
+                let ledger = self.open_sqlite(OpenFlags::SQLITE_OPEN_READ_ONLY);
                 let mut statement = ledger.prepare(query).expect(query);
                 let rows = statement.query_map([], |row| row.get(0)).expect(query);
                 rows.collect::<Result<_, _>>().expect(query)
@@ -27,9 +30,19 @@ impl TestApp {
         }
     }
 
-    fn open_sqlite(&self) -> Connection {
-        let ledger = Connection::open_with_flags(self.ledger_file(), OpenFlags::SQLITE_OPEN_READ_ONLY);
-        let ledger = ledger.expect("the ledger");
+    /// Runs a statement that changes rows.
+    pub async fn change_ledger(&self, statement: &str) {
+        match self.variables.get("ledger") {
+            "sqlite" => {
+                let ledger = self.open_sqlite(OpenFlags::SQLITE_OPEN_READ_WRITE);
+                ledger.execute(statement, []).expect(statement);
+            }
+            url => drop(query_postgres(url, statement).await),
+        }
+    }
+
+    fn open_sqlite(&self, flags: OpenFlags) -> Connection {
+        let ledger = Connection::open_with_flags(self.ledger_file(), flags).expect("the ledger");
         ledger.busy_timeout(std::time::Duration::from_secs(10)).expect("a busy timeout");
         ledger
     }

@@ -17,6 +17,7 @@ mod ledger;
 mod openapi;
 pub mod payments;
 mod poll;
+mod redis_cluster;
 mod shop;
 pub mod stores;
 mod tickets;
@@ -29,5 +30,6 @@ pub use self::{
     issuer::Issuer,
     openapi::OpenApi,
     poll::{eventually, eventually_is},
+    redis_cluster::RedisCluster,
     shop::Shop,
 };

@@ -1,29 +1,19 @@
-//! Tests that an activity leaves nothing in Redis after its keys expired.
+//! Tests that an activity leaves nothing in Redis after its keys expired, and is listed until then.
 
-use domain::{activity::ActivityState, time::Millis};
-use operations::upkeep::{gates, passes, report::Report};
+use operations::upkeep::{passes, report::Report};
 use orders::order_writer::{self, DrainBudget};
+use sale::ledger::activities::{self, IN_REDIS_MS};
 use stores::{
-    Redis, Sql,
-    keys::{ACTIVITIES, Keys},
-    ports::RedisValue,
+    Sql,
+    keys::Keys,
+    ports::{RedisValue, SqlValue},
 };
 
-use crate::{
-    fixture::{Fixture, LEDGERS, NOW, RealFixture, new_fixture},
-    operations::load_shedding::isolated,
-};
-
-/// One millisecond after every test activity ends.
-const AFTER_END: Millis = Millis(4_000_000_000_001);
+use crate::fixture::{LEDGERS, NOW, RealFixture, new_fixture};
 
 async fn remaining_keys(fixture: &RealFixture) -> Vec<RedisValue> {
     let pattern = format!("{}*", Keys::of(&fixture.activity).prefix());
     fixture.run_redis(&["KEYS", &pattern]).await
-}
-
-async fn is_listed<R: Redis, S: Sql>(fixture: &Fixture<R, S>) -> bool {
-    fixture.run_redis(&["SISMEMBER", ACTIVITIES, fixture.activity.as_str()]).await == [RedisValue::Int(1)]
 }
 
 #[tokio::test]
@@ -53,29 +43,26 @@ async fn orders_of_a_stream_that_lost_its_group_are_written() {
 }
 
 #[tokio::test]
-async fn an_activity_is_unlisted_only_after_it_ended_and_its_keys_expired() {
+async fn an_activity_is_listed_as_long_as_redis_may_have_its_keys() {
     for ledger in LEDGERS {
-        let fixture = isolated(new_fixture(ledger, 2, 1).await);
-        let unlist_ended = async |now| {
-            let mut report = Report::default();
-            gates::unlist_ended(&fixture.redis, &fixture.sql, now, &mut report).await.unwrap()
+        let fixture = new_fixture(ledger, 2, 1).await;
+        let is_listed_after = async |ms: i64| {
+            let listed = activities::list_in_redis(&fixture.sql, NOW.plus(ms)).await.unwrap();
+            listed == [fixture.activity.clone()]
         };
-        assert_eq!((unlist_ended(AFTER_END).await, is_listed(&fixture).await), (0, true), "{ledger}: it has a gate");
-        fixture.reserve(1, "ada", 1).await.unwrap();
-        let gate = fixture.key("gate");
-        fixture.run_redis(&["DEL", &gate]).await;
-        assert_eq!(
-            (unlist_ended(AFTER_END).await, is_listed(&fixture).await),
-            (0, true),
-            "{ledger}: an order is queued"
-        );
-        fixture.write_batch().await.unwrap();
-        assert_eq!((unlist_ended(NOW).await, is_listed(&fixture).await), (0, true), "{ledger}: it is not over");
-        assert_eq!((unlist_ended(AFTER_END).await, is_listed(&fixture).await), (1, false), "{ledger}");
-        // Publishing the activity again lists it again.
-        let activity = fixture.stored().await;
-        assert_eq!(activity.state, ActivityState::Published);
-        fixture.set_state(ActivityState::Published).await;
-        assert!(is_listed(&fixture).await, "{ledger}");
+        let set = async |column: &str, value: SqlValue| {
+            let change = format!("UPDATE activities SET {column} = ?1");
+            fixture.sql.run(&change, vec![value]).await.unwrap();
+        };
+        assert!(is_listed_after(IN_REDIS_MS).await, "{ledger}: it is not over");
+        set("ends_at", NOW.0.into()).await;
+        assert!(is_listed_after(IN_REDIS_MS - 1).await, "{ledger}: it is just over");
+        assert!(!is_listed_after(IN_REDIS_MS).await, "{ledger}");
+        set("updated_at", NOW.plus(1).0.into()).await;
+        assert!(is_listed_after(IN_REDIS_MS).await, "{ledger}: it was changed later");
+        for state in ["draft", "erasing"] {
+            set("state", state.into()).await;
+            assert!(!is_listed_after(0).await, "{ledger}: {state}");
+        }
     }
 }

@@ -176,9 +176,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
 
     let erasing = "UPDATE activities SET state = 'erasing' WHERE id = ?1";
     sql.run(erasing, vec![fixture.activity.as_str().into()]).await.unwrap();
-    let erased = erase_old(&fixture.redis, sql, &FakeKeyValue::default(), Millis(i64::MAX / 2), 100, 100, &|| true)
-        .await
-        .unwrap();
+    let erased = erase_old(sql, &FakeKeyValue::default(), Millis(i64::MAX / 2), 100, 100, &|| true).await.unwrap();
     assert_eq!(erased.1, 1);
 }
 

@@ -151,7 +151,7 @@ impl SpinLedger {
 
     async fn execute(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         let keep_unused = |connection: &Connection| matches!(connection, Connection::Sqlite(_));
-        let connection = Shared::open(&CONNECTION, keep_unused, async || connect(self.dialect).await);
+        let connection = Shared::open(CONNECTION.with(Rc::clone), keep_unused, async || connect(self.dialect).await);
         let connection = self.within_timeout(connection).await?;
         let result = self.within_timeout(async {
             match &*connection {

@@ -1,4 +1,4 @@
-//! Redis through Spin: one connection per instance, shared by its concurrent requests.
+//! Redis through Spin: one connection per instance and server, shared by its concurrent requests.
 //!
 //! A connection is closed when no command has used it for 25 to 50 ms: an engine that limits connections can then hand it
 //! to another instance. A busy instance keeps it, and so pays no round trip for this.
@@ -10,10 +10,19 @@
 //! Nor has Spin's connection a timeout: a server that accepts a command and never responds would block a request for
 //! ever. After a timeout, which callers also see as `RedisUnavailable`, the result of the command is *unknown* (D8): the
 //! connection is closed, the command is not repeated here, and the client gets `503` with `Retry-After`.
+//!
+//! Nor does it follow a Redis Cluster. The first `MOVED` makes the instance read which server has which slots; from then on
+//! a command goes to the server of its key. What it knows of a server that fails is forgotten, and the seeds are asked.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    rc::Rc,
+    time::Duration,
+};
 
 use domain::time::Millis;
+use futures::future::select_ok;
 use spin_sdk::{
     redis::{Connection, Error, RedisParameter, RedisResult},
     wit_bindgen,
@@ -24,30 +33,48 @@ use stores::{
 };
 
 use crate::{
-    settings,
-    shared_connection::{self, Shared},
-    single_flight::Once,
+    clock, settings,
+    shared_connection::{self, Shared, Slot},
     timeout::with_timeout,
 };
+
+mod cluster;
+
+use cluster::SlotRanges;
 
 /// Timeout for a command.
 const REDIS_TIMEOUT: Duration = Duration::from_millis(1_500);
 
+/// Timeout for a key that belongs to no activity, connecting included: what it is for can be done without it.
+const SHARED_KEY_TIMEOUT: Duration = Duration::from_millis(300);
+
 /// Timeout for opening a connection. An engine that limits connections lets an instance wait for one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How often an instance looks whether its connection was used since it last looked.
+/// How often an instance looks whether its connections were used since it last looked.
 const IDLE_CHECK: Duration = Duration::from_millis(25);
 
+/// How often an instance reads the slots of a cluster at most, in milliseconds. Between, it follows each redirection.
+const SLOTS_INTERVAL_MS: i64 = 1_000;
+
+/// An open connection, and the URL that it was opened with.
+struct Server {
+    connection: Connection,
+    url: String,
+}
+
 thread_local! {
-    static CONNECTION: Rc<Once<Connection>> = Rc::default();
-    /// Whether a command used the connection since the last check.
+    /// The connections by address; under the empty one that to a seed: `redis_url` names one or several servers.
+    static CONNECTIONS: RefCell<BTreeMap<String, Slot<Server>>> = RefCell::default();
+    /// Which server has which slots, and when that was read. Empty unless a server redirected a command.
+    static SLOTS: RefCell<(SlotRanges, Millis)> = const { RefCell::new((Vec::new(), Millis(0))) };
+    /// Whether a command used a connection since the last check.
     static USED: Cell<bool> = const { Cell::new(false) };
     /// Whether [`close_when_idle`] runs.
     static CHECKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The Redis server that the variable `redis_url` names.
+/// The Redis server, or the cluster, that the variable `redis_url` names.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SpinRedis;
 
@@ -61,29 +88,97 @@ impl SpinRedis {
         let mut reply = stores::reply::Reply::new(self.command("TIME", Vec::new()).await?);
         Ok(Millis(reply.int()? * 1000 + reply.int()? / 1000))
     }
+
+    /// Returns what each server that has slots replies to `INFO`, with its address; the address is empty if there is no
+    /// cluster.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the seeds.
+    pub async fn info(self) -> Result<Vec<(String, Result<String, StoreError>)>, StoreError> {
+        let info = text(self.command("INFO", Vec::new()).await?);
+        if !info.contains("cluster_enabled:1") {
+            return Ok(vec![(String::new(), Ok(info))]);
+        }
+        let ranges = read_slots("").await?;
+        let addresses: BTreeSet<_> = ranges.into_iter().map(|(_, address)| address).collect();
+        let replies = addresses.into_iter().map(async |address| {
+            let reply = run_at(&address, "INFO", &[]).await;
+            (address, reply.map(text))
+        });
+        Ok(futures::future::join_all(replies).await)
+    }
 }
 
 impl Redis for SpinRedis {
     async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
-        let connection = connection().await?;
-        let retry_args = args.clone();
-        match with_timeout(REDIS_TIMEOUT, execute(&connection, name, args)).await {
-            Some(Err(error)) if error.needs_new_connection() => {
-                connection.discard();
-                let connection = self::connection().await?;
-                let result = with_timeout(REDIS_TIMEOUT, execute(&connection, name, retry_args))
-                    .await
-                    .unwrap_or_else(|| Err(timeout_error()));
-                if result.as_ref().is_err_and(StoreError::needs_new_connection) {
-                    connection.discard();
-                }
-                result
+        match cluster::key_of(name, &args) {
+            Some(key) if !key.starts_with(b"{") => {
+                let command = run_in_cluster(name, &args);
+                with_timeout(SHARED_KEY_TIMEOUT, command).await.unwrap_or_else(|| Err(timeout_error()))
             }
-            Some(result) => result,
-            None => {
+            Some(_) => run_in_cluster(name, &args).await,
+            None => run_at("", name, &args).await,
+        }
+    }
+}
+
+/// Runs a command at the server that has its key, as far as this instance knows, and where that server sends it.
+async fn run_in_cluster(name: &str, args: &[RedisArg]) -> Result<Vec<RedisValue>, StoreError> {
+    let address = SLOTS.with_borrow(|(ranges, _)| {
+        let slot = cluster::slot_of(cluster::key_of(name, args).filter(|_| !ranges.is_empty())?);
+        ranges.iter().find(|(range, _)| range.contains(&slot)).map(|(_, address)| address.clone())
+    });
+    let address = address.unwrap_or_default();
+    let result = run_at(&address, name, args).await;
+    let Err(error) = &result else { return result };
+    let Some(moved_to) = error.moved_to() else {
+        if error.needs_new_connection() {
+            SLOTS.with_borrow_mut(|(ranges, _)| ranges.retain(|(_, known)| *known != address));
+        }
+        return result;
+    };
+    let host = server(&address).await.map(|server| cluster::host_of(&server.url).to_owned())?;
+    let moved_to = cluster::full_address(moved_to, &host);
+    let is_due = SLOTS.with_borrow_mut(|(_, read_at)| {
+        let now = clock::now();
+        let is_due = now.0 - read_at.0 >= SLOTS_INTERVAL_MS;
+        if is_due {
+            *read_at = now;
+        }
+        is_due
+    });
+    if is_due && let Ok(ranges) = read_slots(&address).await {
+        SLOTS.with_borrow_mut(|(known, _)| *known = ranges);
+    }
+    run_at(&moved_to, name, args).await
+}
+
+/// Reads which server has which slots.
+async fn read_slots(address: &str) -> Result<SlotRanges, StoreError> {
+    let nodes = text(run_at(address, "CLUSTER", &["NODES".into()]).await?);
+    let host = server(address).await.map(|server| cluster::host_of(&server.url).to_owned())?;
+    Ok(cluster::parse_nodes(&nodes, &host))
+}
+
+/// Runs a command at one server; an empty address is that of a seed.
+async fn run_at(address: &str, name: &str, args: &[RedisArg]) -> Result<Vec<RedisValue>, StoreError> {
+    let connection = server(address).await?;
+    match with_timeout(REDIS_TIMEOUT, execute(&connection, name, args)).await {
+        Some(Err(error)) if error.needs_new_connection() => {
+            connection.discard();
+            let connection = server(address).await?;
+            let result = with_timeout(REDIS_TIMEOUT, execute(&connection, name, args))
+                .await
+                .unwrap_or_else(|| Err(timeout_error()));
+            if result.as_ref().is_err_and(StoreError::needs_new_connection) {
                 connection.discard();
-                Err(timeout_error())
             }
+            result
+        }
+        Some(result) => result,
+        None => {
+            connection.discard();
+            Err(timeout_error())
         }
     }
 }
@@ -93,26 +188,50 @@ fn timeout_error() -> StoreError {
     StoreError::RedisUnavailable("no answer in time".to_owned())
 }
 
-async fn connection() -> Result<Shared<Connection>, StoreError> {
+async fn server(address: &str) -> Result<Shared<Server>, StoreError> {
+    let slot = CONNECTIONS.with_borrow_mut(|connections| match connections.get(address) {
+        Some(slot) => Rc::clone(slot),
+        None => Rc::clone(connections.entry(address.to_owned()).or_default()),
+    });
     let opening = Shared::open(
-        &CONNECTION,
+        slot,
         |_| true,
         async || {
             let url = settings::find(settings::REDIS_URL).await;
-            let url = url.map_err(|fault| StoreError::RedisUnavailable(fault.to_string()))?;
-            Connection::open(&**url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))
+            let urls = url.map_err(|fault| StoreError::RedisUnavailable(fault.to_string()))?;
+            let seeds = urls.split_ascii_whitespace();
+            if address.is_empty() {
+                // The first that answers.
+                let opening: Vec<_> = seeds.map(|url| Box::pin(open(url.to_owned()))).collect();
+                return match opening.is_empty() {
+                    true => Err(StoreError::RedisUnavailable("the variable redis_url is empty".to_owned())),
+                    false => select_ok(opening).await.map(|(server, _)| server),
+                };
+            }
+            let url = cluster::with_address(seeds.into_iter().next().unwrap_or_default(), address);
+            let because = |error| {
+                StoreError::RedisUnavailable(format!(
+                    "{address}, a server of the cluster (does redis_host allow it?): {error}"
+                ))
+            };
+            open(url).await.map_err(because)
         },
     );
     // Waiting for a connection that another request is opening has the same timeout as opening one.
-    let connection = with_timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|| Err(timeout_error()))?;
+    let server = with_timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|| Err(timeout_error()))?;
     USED.set(true);
     if !CHECKING.replace(true) {
         wit_bindgen::spawn(close_when_idle());
     }
-    Ok(connection)
+    Ok(server)
 }
 
-/// Closes the connection when no command has used it for a while. Runs as a task of the request that started it, also
+async fn open(url: String) -> Result<Server, StoreError> {
+    let connection = Connection::open(&url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))?;
+    Ok(Server { connection, url })
+}
+
+/// Closes the connections when no command has used one for a while. Runs as a task of the request that started it, also
 /// after its response; if the engine ends the task early, the next command starts it again.
 async fn close_when_idle() {
     struct StopOnDrop;
@@ -122,18 +241,33 @@ async fn close_when_idle() {
         }
     }
     let _stopped = StopOnDrop;
-    while USED.replace(false) || !shared_connection::close_unused(&CONNECTION) {
+    let close_unused = || {
+        CONNECTIONS.with_borrow_mut(|connections| {
+            connections.retain(|_, slot| !shared_connection::close_unused(slot));
+            connections.is_empty()
+        })
+    };
+    while USED.replace(false) || !close_unused() {
         spin_sdk::time::sleep(IDLE_CHECK).await;
     }
 }
 
-async fn execute(connection: &Connection, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
-    let args = args.into_iter().map(RedisParameter::Binary);
-    match connection.execute(name, args).await {
+async fn execute(server: &Server, name: &str, args: &[RedisArg]) -> Result<Vec<RedisValue>, StoreError> {
+    let args = args.iter().cloned().map(RedisParameter::Binary);
+    match server.connection.execute(name, args).await {
         Ok(values) => Ok(values.into_iter().map(to_redis_value).collect()),
         Err(Error::Other(text)) => Err(StoreError::from_redis_error(text)),
         Err(error) => Err(StoreError::RedisRefused(error.to_string())),
     }
+}
+
+/// The first text of a reply.
+fn text(reply: Vec<RedisValue>) -> String {
+    let texts = reply.into_iter().filter_map(|value| match value {
+        RedisValue::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        _ => None,
+    });
+    texts.into_iter().next().unwrap_or_default()
 }
 
 fn to_redis_value(value: RedisResult) -> RedisValue {

@@ -3,16 +3,16 @@
 //! An engine may limit an app's connections, and hands one to another instance only when this one closes it. An idle
 //! instance lives on for a second, so it must not keep a connection that it does not use.
 
-use std::{ops::Deref, rc::Rc, thread::LocalKey};
+use std::{ops::Deref, rc::Rc};
 
 use crate::single_flight::Once;
 
 /// Where an instance keeps a connection.
-pub type Slot<T> = LocalKey<Rc<Once<T>>>;
+pub type Slot<T> = Rc<Once<T>>;
 
 /// One use of a shared connection.
-pub struct Shared<T: 'static> {
-    slot: &'static Slot<T>,
+pub struct Shared<T> {
+    slot: Slot<T>,
     connection: Rc<T>,
     /// Whether the instance keeps the connection when nothing uses it.
     keep_unused: fn(&T) -> bool,
@@ -22,27 +22,26 @@ impl<T> Shared<T> {
     /// Returns the connection in `slot`; opens one if there is none. Concurrent callers wait for the first one. The last
     /// user closes the connection, unless `keep_unused` says to keep it then.
     pub async fn open<E>(
-        slot: &'static Slot<T>,
+        slot: Slot<T>,
         keep_unused: fn(&T) -> bool,
         open: impl AsyncFnOnce() -> Result<T, E>,
     ) -> Result<Self, E> {
-        Ok(Self { slot, connection: slot.with(Rc::clone).get_or_init(open).await?, keep_unused })
+        let connection = slot.get_or_init(open).await?;
+        Ok(Self { slot, connection, keep_unused })
     }
 
     /// Makes the next user open a new connection: this one failed. One that was opened since then stays.
     pub fn discard(&self) {
         let is_this = |current: &mut Rc<T>| Rc::ptr_eq(current, &self.connection);
-        self.slot.with(|slot| slot.with(|current| drop(current.take_if(is_this))));
+        self.slot.with(|current| drop(current.take_if(is_this)));
     }
 }
 
 /// Closes the connection in `slot` if nothing uses it. Returns whether there is none now.
-pub fn close_unused<T>(slot: &'static Slot<T>) -> bool {
-    slot.with(|slot| {
-        slot.with(|current| {
-            drop(current.take_if(|connection| Rc::strong_count(connection) == 1));
-            current.is_none()
-        })
+pub fn close_unused<T>(slot: &Slot<T>) -> bool {
+    slot.with(|current| {
+        drop(current.take_if(|connection| Rc::strong_count(connection) == 1));
+        current.is_none()
     })
 }
 
@@ -82,7 +81,8 @@ mod tests {
             OPENED.set(OPENED.get() + 1);
             Ok::<_, Infallible>(OPENED.get())
         };
-        let Ok(connection) = Shared::open(&SLOT, keep_unused, open).now_or_never().expect("it does not wait");
+        let Ok(connection) =
+            Shared::open(SLOT.with(Rc::clone), keep_unused, open).now_or_never().expect("it does not wait");
         connection
     }
 
@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn a_kept_connection_is_closed_only_while_nothing_uses_it() {
         let user = open(|_| true);
-        assert!(!close_unused(&SLOT));
+        assert!(!SLOT.with(close_unused));
         drop(user);
         assert_eq!(*open(|_| true), 1);
-        assert!(close_unused(&SLOT) && close_unused(&SLOT));
+        assert!(SLOT.with(close_unused) && SLOT.with(close_unused));
         assert_eq!(*open(|_| true), 2);
     }
 

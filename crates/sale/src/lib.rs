@@ -5,7 +5,6 @@ pub mod gate_cache;
 pub mod instance_counts;
 pub mod ledger;
 pub mod limits;
-pub mod listed_activities;
 pub mod published;
 pub mod read_gate;
 pub mod reserve;

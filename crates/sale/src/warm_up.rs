@@ -13,7 +13,7 @@ use domain::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stores::{
-    keys::{ACTIVITIES, Keys, WRITER_GROUP},
+    keys::{Keys, WRITER_GROUP},
     ports::{Redis, StoreError},
     reply::unexpected,
 };
@@ -124,11 +124,7 @@ pub async fn warm_up<R: Redis>(
         "skus": spec.skus.iter().map(terms).collect::<Vec<_>>(),
     });
     let script_keys = keys.all(["gate", "orders", "stats", "index", "holders", "queued"]);
-    let outcome = WARM_UP.run_with(redis, script_keys, &options).await?.parse()?;
-    if outcome == WarmUpOutcome::Done {
-        redis.command("SADD", vec![ACTIVITIES.into(), activity.id.as_str().into()]).await?;
-    }
-    Ok(outcome)
+    WARM_UP.run_with(redis, script_keys, &options).await?.parse()
 }
 
 /// A rate limit as the script reads it: `count:milliseconds`, empty for none.

@@ -5,9 +5,6 @@
 use domain::ids::{ActivityId, UserId};
 use ulid::Ulid;
 
-/// Set of the ids of the activities that were given a gate and that sweeps still visit.
-pub const ACTIVITIES: &str = "stampede:activities";
-
 /// Sorted set of the activities whose orders were written in the last second, with the time of the latest start.
 pub const WRITERS: &str = "stampede:writers";
 

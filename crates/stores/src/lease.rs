@@ -16,12 +16,20 @@ pub async fn hold<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> R
     LEASE.run(redis, vec![key.to_owned()], args).await?.is("held", "other")
 }
 
-/// Releases a lease in Redis; the lease of another owner stays.
+/// As [`hold`], for a lease that belongs to no activity: it is free for everybody while its Redis does not answer.
 ///
 /// # Errors
-/// [`StoreError`] of Redis; the lease may have been released, and otherwise expires.
-pub async fn release<R: Redis>(redis: &R, key: &str, owner: &str) -> Result<(), StoreError> {
-    hold(redis, key, owner, 0).await.map(|_| ())
+/// `RedisRefused`.
+pub async fn hold_or_free<R: Redis>(redis: &R, key: &str, owner: &str, ttl_ms: i64) -> Result<bool, StoreError> {
+    match hold(redis, key, owner, ttl_ms).await {
+        Err(StoreError::RedisUnavailable(_)) => Ok(true),
+        held => held,
+    }
+}
+
+/// Releases a lease in Redis; the lease of another owner stays. If this fails, the lease expires.
+pub async fn release<R: Redis>(redis: &R, key: &str, owner: &str) {
+    let _ = hold(redis, key, owner, 0).await;
 }
 
 /// Acquires, extends or releases a lease.

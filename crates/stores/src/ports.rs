@@ -68,13 +68,25 @@ impl StoreError {
     #[must_use]
     pub fn needs_new_connection(&self) -> bool {
         let Self::RedisUnavailable(text) = self else { return false };
-        !SERVER_CANNOT_SERVE.contains(&redis_error_code(text).0)
+        let code = redis_error_code(text).0;
+        !SERVER_CANNOT_SERVE.iter().any(|known| known.eq_ignore_ascii_case(code))
+    }
+
+    /// The address of the server of a Redis Cluster that this error sends the command to: `host:port`, without a host if
+    /// it is that of the server that answered.
+    #[must_use]
+    pub fn moved_to(&self) -> Option<&str> {
+        let Self::RedisUnavailable(text) = self else { return None };
+        match redis_error_code(text) {
+            ("MOVED" | "Moved", detail) => detail.split_ascii_whitespace().nth(1),
+            _ => None,
+        }
     }
 }
 
-/// Codes of the errors that a Redis server answers while it cannot serve, over any connection. The client library has
-/// names of its own for some.
-const SERVER_CANNOT_SERVE: [&str; 10] = [
+/// Codes of the errors that a Redis server answers while it cannot serve, over any connection. The client library writes
+/// some in its own way.
+const SERVER_CANNOT_SERVE: [&str; 11] = [
     "OOM",
     "MISCONF",
     "BUSY",
@@ -83,8 +95,9 @@ const SERVER_CANNOT_SERVE: [&str; 10] = [
     "LOADING",
     "BusyLoadingError",
     "CLUSTERDOWN",
-    "ClusterDown",
-    "TryAgain",
+    "TRYAGAIN",
+    "ASK",
+    "MOVED",
 ];
 
 /// Splits a Redis error into its code and its detail. Two forms are known: "NOGROUP: No such key …", and with a prefix
@@ -268,6 +281,8 @@ mod tests {
             &server("BusyLoadingError: Redis is loading the dataset in memory"),
             &server("ClusterDown: The cluster is down"),
             &server("TryAgain: a reason"),
+            &server("Ask: 12539 10.1.0.3:6379"),
+            &server("Moved: 12539 10.1.0.3:6379"),
         ];
         let replaced = [
             "READONLY: You can't write against a read only replica.",
@@ -288,6 +303,10 @@ mod tests {
             assert_eq!(error, StoreError::RedisUnavailable((*text).to_owned()));
             assert_eq!(error.needs_new_connection(), replaced.contains(text), "{text}");
         }
+        let moved_to = |text: &str| StoreError::from_redis_error(text.to_owned()).moved_to().map(str::to_owned);
+        assert_eq!(moved_to(&server("Moved: 12539 10.1.0.3:6379")).as_deref(), Some("10.1.0.3:6379"));
+        assert_eq!(moved_to("MOVED: 12539 :6379").as_deref(), Some(":6379"));
+        assert_eq!(moved_to(&server("Ask: 12539 10.1.0.3:6379")), None);
         assert!(!StoreError::RedisRefused("broken pipe".to_owned()).needs_new_connection());
     }
 }

@@ -1,6 +1,6 @@
 //! Values that all instances share: a copy in key-value, which one request at a time fetches anew (F2).
 //!
-//! The request that gets the lease in Redis fetches; the others use the stale copy, or wait. While the source (the
+//! The request that gets the lease in Redis fetches; the others use the stale copy, or wait. Without Redis each fetches. While the source (the
 //! ledger or the issuer) is unavailable, the stale copy is used and the source is tried once per lease time.
 //! Without a copy, the error is shared for a second.
 
@@ -74,7 +74,7 @@ impl SharedValue<'_> {
     /// Returns the copy if it is fresh and `is_usable`; else fetches, or uses what another request fetches.
     ///
     /// # Errors
-    /// Those of `fetch`, in this or in another request; those of Redis, which gives no lease.
+    /// Those of `fetch`, in this or in another request; `RedisRefused`.
     pub async fn get<R: Redis, K: KeyValue, T: Serialize + DeserializeOwned>(
         &self,
         redis: &R,
@@ -114,7 +114,7 @@ impl SharedValue<'_> {
                     if copy.is_issuers { StoreError::IssuerUnavailable } else { StoreError::LedgerUnavailable };
                 return Err(unavailable(copy.error));
             }
-            if lease::hold(redis, self.lease_key, &owner, self.lease_ms).await? {
+            if lease::hold_or_free(redis, self.lease_key, &owner, self.lease_ms).await? {
                 break (copy, is_stale, true);
             }
             if is_stale {
@@ -144,8 +144,7 @@ impl SharedValue<'_> {
             Err(_) => {}
         }
         if has_lease {
-            // If this fails, the lease expires.
-            let _ = lease::release(redis, self.lease_key, &owner).await;
+            lease::release(redis, self.lease_key, &owner).await;
         }
         fetched
     }

@@ -15,7 +15,7 @@ use sale::{
     ledger::activities::{self, ListedActivity},
     visitors,
 };
-use stores::{StoreError, shared_value::SharedValue};
+use stores::shared_value::SharedValue;
 
 /// The list of all instances: one request a second reads it from the ledger.
 const SHARED: SharedValue<'_> = SharedValue {
@@ -44,10 +44,5 @@ async fn load() -> Result<Rc<Vec<ListedActivity>>, ApiError> {
         let found = activities::list_published(&SpinLedger::open().await, clock::now()).await?;
         Ok(readable_activities::of(found))
     };
-    let list = match SHARED.get(&SpinRedis, &SpinKeyValue, |_| true, fetch).await {
-        // Without Redis there is no lease.
-        Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => fetch().await,
-        result => result,
-    };
-    Ok(Rc::new(list?))
+    Ok(Rc::new(SHARED.get(&SpinRedis, &SpinKeyValue, |_| true, fetch).await?))
 }

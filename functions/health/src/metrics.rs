@@ -12,7 +12,8 @@ use platform::{
     log,
     redis::SpinRedis,
 };
-use stores::{StoreError, shared_value::SharedValue};
+use sale::ledger::activities;
+use stores::{StoreError, ledger, shared_value::SharedValue};
 
 /// The ledger's state, for all scrapers. While one scrape reads it, the others use the last one.
 const LEDGER_STATE: SharedValue<'_> = SharedValue {
@@ -24,13 +25,30 @@ const LEDGER_STATE: SharedValue<'_> = SharedValue {
     max_wait_ms: 500,
 };
 
+/// The activities that Redis may have, for all scrapers. While the ledger is away, the last list is used.
+const LISTED: SharedValue<'_> = SharedValue {
+    key: "metrics:activities",
+    lease_key: "stampede:metrics:activities",
+    max_age_ms: 24 * 3_600 * 1_000,
+    ..LEDGER_STATE
+};
+
 /// Returns the stats of the activities that have not ended, or ended within the last day, and the ledger's backlog.
 /// Needs the admin or metrics token: the figures tell a competitor how a sale goes.
 pub async fn get(request: &Request) -> Result<Response, ApiError> {
     if !auth::may_monitor(request).await {
         return Err(auth::missing_token());
     }
-    let activities = available("redis", stats::recent_stats(&SpinRedis).await);
+    let list = async || {
+        let ledger = SpinLedger::open().await;
+        activities::list_in_redis(&ledger, ledger::clock::now(&ledger).await?).await
+    };
+    // Every activity is read by itself, so a Redis that is away is found out first.
+    let redis = available("redis", SpinRedis.now().await);
+    let activities = match available("ledger", LISTED.get(&SpinRedis, &SpinKeyValue, |_| true, list).await) {
+        Some(listed) if redis.is_some() => Some(stats::recent_stats(&SpinRedis, listed).await),
+        _ => None,
+    };
     for (activity, error) in activities.iter().flat_map(|stats| &stats.failures) {
         let fields = [("activity", activity.as_str().into()), ("because", error.to_string().into())];
         log::error("metrics without an activity", &fields);
@@ -52,9 +70,5 @@ fn available<T>(store: &str, result: Result<T, StoreError>) -> Option<T> {
 
 async fn ledger_state(activities: Option<&RecentStats>) -> Result<LedgerState, StoreError> {
     let load = async || LedgerState::load(&SpinLedger::open().await, activities).await;
-    match LEDGER_STATE.get(&SpinRedis, &SpinKeyValue, |_| true, load).await {
-        // Without Redis there is no lease.
-        Err(StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_)) => load().await,
-        result => result,
-    }
+    LEDGER_STATE.get(&SpinRedis, &SpinKeyValue, |_| true, load).await
 }

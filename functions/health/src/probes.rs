@@ -16,11 +16,7 @@ use platform::{
     settings,
     single_flight::Cached,
 };
-use stores::{
-    Redis, Sql, StoreError,
-    ledger::schema,
-    ports::{KeyValue, RedisValue},
-};
+use stores::{Sql, StoreError, ledger::schema, ports::KeyValue};
 
 /// Handles `GET /healthz`: this instance handles requests.
 pub fn live() -> Response {
@@ -79,19 +75,20 @@ impl Readiness {
     }
 }
 
-/// Checks that Redis is reachable, and its settings.
+/// Checks that Redis is reachable, each server of a cluster, and its settings.
 async fn redis() -> Result<(), String> {
-    let items = SpinRedis.command("INFO", Vec::new()).await.map_err(|error| match &error {
+    let fault = |error: StoreError| match &error {
         StoreError::RedisUnavailable(text) if text.contains("NOAUTH") || text.contains("AuthenticationFailed") => {
             "asks for a password, or for another one: put it into the variable redis_url".to_owned()
         }
         _ => summary(&error),
-    })?;
-    let info = items.iter().find_map(|item| match item {
-        RedisValue::Bytes(bytes) => Some(String::from_utf8_lossy(bytes)),
-        _ => None,
-    });
-    readiness::redis_fault(&info.unwrap_or_default()).map_or(Ok(()), Err)
+    };
+    for (server, info) in SpinRedis.info().await.map_err(fault)? {
+        if let Some(fault) = info.map_or_else(|error| Some(fault(error)), |info| readiness::redis_fault(&info)) {
+            return Err(format!("{server} {fault}").trim_start().to_owned());
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the ledger is reachable and has the schema of this release. Migrates it first, because the statement

@@ -2,21 +2,28 @@
 
 use std::cell::Cell;
 
-use domain::time::Millis;
+use domain::{settings::Retention, time::Millis};
 use operations::{
     commands::activities::{DeleteOutcome, OperationOutcome, delete_draft},
-    upkeep::erasure::erase_old,
+    upkeep::{
+        erasure::erase_old,
+        report::Report,
+        sweep::{SweepOutcome, Sweeper},
+    },
 };
 use orders::{dead_letters, ledger::order_rows};
 use payments::ledger::addresses;
-use sale::{ledger::activities, visitors::CachedActivity};
+use sale::{
+    ledger::activities::{self, IN_REDIS_MS},
+    visitors::CachedActivity,
+};
 use serde_json::json;
-use stores::{Sql, keys::ACTIVITIES, ports::SqlValue, shared_value};
+use stores::{Sql, ports::SqlValue, shared_value};
 
 use crate::{
     at_every_call::at_every_call,
     fakes::{FakeKeyValue, FakeProvider},
-    fixture::{LEDGERS, NOW, new_fixture},
+    fixture::{LEDGERS, NOW, Services, new_fixture, sweeper},
     operations::{epochs::RealFixture, statistics::orders_in_every_status},
     stores::{RealLedger, failing},
 };
@@ -45,16 +52,26 @@ fn dying_after(sql: &RealLedger, calls: usize) -> impl Sql {
     failing(sql, move |_, _| made.replace(made.get() + 1) >= calls)
 }
 
-/// Ends the activity, and removes it from Redis as when its keys have expired.
+/// Ends the activity, and deletes its keys as when they have expired.
 pub async fn end(fixture: &RealFixture) {
     let ended = "UPDATE activities SET ends_at = ?2 WHERE id = ?1";
     fixture.sql.run(ended, vec![fixture.activity.as_str().into(), NOW.0.into()]).await.unwrap();
     fixture.delete_redis_keys().await;
-    fixture.run_redis(&["SREM", ACTIVITIES, fixture.activity.as_str()]).await;
 }
 
 async fn erase(fixture: &RealFixture, before: Millis) -> (usize, usize) {
-    erase_old(&fixture.redis, &fixture.sql, &FakeKeyValue::default(), before, 2, 100, &|| true).await.unwrap()
+    erase_old(&fixture.sql, &FakeKeyValue::default(), before, 2, 100, &|| true).await.unwrap()
+}
+
+/// Sweeps, and keeps no activity longer than Redis does.
+async fn sweep(fixture: &RealFixture, now: Millis) -> Report {
+    let (services, clock) = (Services::accepting(), || now);
+    let sweeper = sweeper((&fixture.redis, &fixture.sql), &services, &clock);
+    let retention = Retention { address_days: None, activity_days: Some(0) };
+    match (Sweeper { retention, ..sweeper }).run(now).await.unwrap() {
+        SweepOutcome::Swept(report, None) => *report,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// The number of the activity's rows in each table that has some.
@@ -114,7 +131,7 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
         let mut orders_left = 6;
         for calls in 1.. {
             let sql = dying_after(&fixture.sql, calls);
-            if erase_old(&fixture.redis, &sql, &copies, LATER, 2, 100, &|| true).await.is_ok() {
+            if erase_old(&sql, &copies, LATER, 2, 100, &|| true).await.is_ok() {
                 break;
             }
             // An operator who deletes it as a draft meanwhile changes nothing.
@@ -148,12 +165,8 @@ async fn an_activity_of_which_something_is_alive_is_kept() {
 
         let fixture = old_activity(ledger).await;
         kept(&fixture, NOW.plus(-1), "the retention time is not over").await;
-        let list = async |command: &str| {
-            fixture.run_redis(&[command, ACTIVITIES, fixture.activity.as_str()]).await;
-        };
-        list("SADD").await;
-        kept(&fixture, LATER, "Redis may have queued orders").await;
-        list("SREM").await;
+        let in_redis = NOW.plus(IN_REDIS_MS - 1);
+        assert_eq!(sweep(&fixture, in_redis).await.erased_activities, 0, "{ledger}: Redis may have queued orders");
         for (change, undo) in [
             ("UPDATE callbacks SET outcome = 'paid_twice'", "UPDATE callbacks SET outcome = 'paid'"),
             ("UPDATE callbacks SET outcome = ''", "UPDATE callbacks SET outcome = 'paid'"),
@@ -174,7 +187,7 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
         let fixture = old_activity(ledger).await;
         // The process dies after the activity was marked.
         let sql = dying_after(&fixture.sql, 1);
-        erase_old(&fixture.redis, &sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap_err();
+        erase_old(&sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap_err();
         let spec = sale::ledger::activities::load(&fixture.sql, &fixture.activity).await.unwrap();
         assert_eq!(spec, None, "{ledger}: operators do not see it any more");
         assert!(
@@ -198,8 +211,8 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
 async fn a_payment_at_any_call_of_an_erasure_is_refunded_or_held_for_an_operator() {
     at_every_call(
         old_activity,
-        async |redis, sql, _| {
-            erase_old(redis, sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap();
+        async |_, sql, _| {
+            erase_old(sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap();
         },
         async |fixture| {
             fixture.payment_succeeded(&fixture.order_no(1), "late").await.unwrap();

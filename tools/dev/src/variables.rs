@@ -98,10 +98,17 @@ impl Variables {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Sets the variables for a Redis server.
-    pub fn set_redis(&mut self, url: &str) -> Result<()> {
-        self.set("redis_host", allow_list_host(url, &["redis", "rediss"])?);
-        self.set("redis_url", url);
+    /// Sets the variables for a Redis server, or for the seeds of a cluster, separated by spaces. The doorbell's is the
+    /// first of them. Removes `redis_host` where they differ in host or port, since none of them says what else to allow.
+    pub fn set_redis(&mut self, urls: &str) -> Result<()> {
+        let mut hosts = urls.split_whitespace().map(redis_host).collect::<Result<Vec<_>>>()?;
+        hosts.dedup();
+        self.set("doorbell_url", urls.split_whitespace().next().context("the URL of Redis is empty")?);
+        self.set("redis_url", urls);
+        match hosts.pop().filter(|_| hosts.is_empty()) {
+            Some(host) => self.set("redis_host", host),
+            None => self.remove("redis_host"),
+        }
         Ok(())
     }
 
@@ -156,6 +163,11 @@ fn random_bytes() -> Result<[u8; 32]> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
     Ok(bytes)
+}
+
+/// Returns `scheme://host:port` of a Redis URL, without user, password and path.
+pub fn redis_host(url: &str) -> Result<String> {
+    allow_list_host(url, &["redis", "rediss"])
 }
 
 /// Returns `scheme://host:port` of a URL for an allow-list, without user, password and path.
@@ -248,12 +260,19 @@ mod tests {
             ("redis://[::1]/1", "redis://[::1]:6379"),
         ] {
             variables.set_redis(url).expect(url);
-            assert_eq!((variables.get("redis_url"), variables.get("redis_host")), (url, host));
+            let set = ["redis_url", "doorbell_url", "redis_host"].map(|name| variables.get(name));
+            assert_eq!(set, [url, url, host]);
         }
+        variables.set_redis("redis://10.1.0.3 redis://:pw@10.1.0.3/0").expect("the same host twice");
+        assert_eq!(variables.find("redis_host"), Some("redis://10.1.0.3:6379"));
+        let seeds = "redis://:pw@10.1.0.3 redis://:pw@10.1.0.4";
+        variables.set_redis(seeds).expect("two hosts");
+        assert_eq!((variables.get("redis_url"), variables.get("doorbell_url")), (seeds, "redis://:pw@10.1.0.3"));
+        assert_eq!(variables.find("redis_host"), None, "a saved value would be that of another Redis");
         variables.set_ledger("postgresql://shop:pw@db.example/shop?sslmode=require").expect("a URL");
         assert_eq!(variables.get("ledger_host"), "postgres://db.example:5432");
         variables.set_ledger("sqlite").expect("a word");
-        for wrong in ["localhost:6379", "http://x", "redis:///0"] {
+        for wrong in ["", "localhost:6379", "http://x", "redis:///0", "redis://a b"] {
             assert!(variables.set_redis(wrong).is_err(), "{wrong} was accepted");
         }
         assert!(variables.set_ledger("mysql://x").is_err());

@@ -14,7 +14,6 @@ WHERE state IN ('published', 'paused', 'closed') AND ends_at <= ?1 AND updated_a
   SELECT a.id
   FROM activities a
   WHERE a.state IN ('published', 'paused', 'closed') AND a.ends_at <= ?1 AND a.updated_at <= ?1
-    AND a.id NOT IN ({json_values})
     AND NOT EXISTS (
       SELECT 1
       FROM order_counts c
@@ -24,5 +23,5 @@ WHERE state IN ('published', 'paused', 'closed') AND ends_at <= ?1 AND updated_a
     )
     AND NOT EXISTS (SELECT 1 FROM waiting WHERE waiting.activity = a.id)
   ORDER BY a.ends_at
-  LIMIT CAST(?3 AS BIGINT)
+  LIMIT CAST(?2 AS BIGINT)
 )

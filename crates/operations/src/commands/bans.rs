@@ -12,11 +12,11 @@ use domain::{
     ids::{ActivityId, UserId},
     time::Millis,
 };
-use futures::future::try_join_all;
-use sale::listed_activities;
+use futures::future::join_all;
+use sale::ledger::activities;
 use stores::{
     keys::Keys,
-    ledger::{deletion::delete_batch, row_reader::RowReader},
+    ledger::{clock, deletion::delete_batch, row_reader::RowReader},
     ports::{Redis, Sql, StoreError},
 };
 
@@ -76,18 +76,19 @@ pub async fn ban<R: Redis, S: Sql>(
     let statement = "INSERT INTO bans (kind, name, until, reason) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (kind, name) DO UPDATE SET until = excluded.until, reason = excluded.reason";
     sql.run(statement, vec![kind.into(), name.into(), until.0.into(), reason.into()]).await?;
-    let activities = listed_activities::list(redis).await?;
+    let activities = activities::list_in_redis(sql, clock::now(sql).await?).await?;
     let updates = activities.iter().map(|activity| set_in_redis(redis, vec![subject.key(activity)], vec![until]));
-    try_join_all(updates).await.map(|_| ())
+    // A server that is away keeps the ban from no other's activities.
+    join_all(updates).await.into_iter().collect()
 }
 
 /// Lifts a ban.
 pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) -> Result<(), StoreError> {
     let (kind, name) = subject.kind_and_name();
     sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
-    let activities = listed_activities::list(redis).await?;
+    let activities = activities::list_in_redis(sql, clock::now(sql).await?).await?;
     let deletions = activities.iter().map(|activity| redis.command("DEL", vec![subject.key(activity).into()]));
-    try_join_all(deletions).await.map(|_| ())
+    join_all(deletions).await.into_iter().try_for_each(|deleted| deleted.map(drop))
 }
 
 /// Lists up to `limit` bans by operators that are active at `now`, sorted by kind and name, after the kind and name

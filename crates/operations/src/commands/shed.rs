@@ -3,11 +3,11 @@
 //! The ledger stores the switch, so that it outlives every gate; each gate has a copy.
 
 use domain::ids::ActivityId;
-use futures::future::try_join_all;
-use sale::listed_activities;
+use futures::future::join_all;
+use sale::ledger::activities;
 use stores::{
     keys::Keys,
-    ledger::switches,
+    ledger::{clock, switches},
     ports::{Redis, Sql, StoreError},
 };
 
@@ -20,15 +20,15 @@ const SWITCH: &str = "shed";
 /// updated.
 ///
 /// # Errors
-/// Any [`StoreError`]: some gates may be updated; repeating the call completes it. If only the ledger is unavailable,
-/// all gates are updated nevertheless.
+/// Any [`StoreError`]: some gates may be updated; repeating the call completes it.
 pub async fn set<R: Redis, S: Sql>(redis: &R, sql: &S, on: bool) -> Result<usize, StoreError> {
     // The ledger first: a gate that is created meanwhile is either in the list below, or its rebuild reads the new
     // switch.
-    let ledger_result = switches::set(sql, SWITCH, on).await;
-    let activities = listed_activities::list(redis).await?;
-    let gates_updated = try_join_all(activities.iter().map(|activity| set_gate_flag(redis, activity, on))).await?;
-    ledger_result.map(|()| gates_updated.into_iter().filter(|updated| *updated).count())
+    switches::set(sql, SWITCH, on).await?;
+    let activities = activities::list_in_redis(sql, clock::now(sql).await?).await?;
+    // A server that is away keeps the switch from no other's activities.
+    let updates = join_all(activities.iter().map(|activity| set_gate_flag(redis, activity, on))).await;
+    updates.into_iter().try_fold(0, |sum, updated| updated.map(|updated| sum + usize::from(updated)))
 }
 
 /// Whether load shedding is on.
@@ -36,7 +36,7 @@ pub async fn is_on<S: Sql>(sql: &S) -> Result<bool, StoreError> {
     switches::is_on(sql, SWITCH).await
 }
 
-/// Copies the switch to a gate that was just created. The activity must already be in the set of activities, so that a
+/// Copies the switch to a gate that was just created. The activity must already be published in the ledger, so that a
 /// concurrent [`set`] reaches it.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use domain::{
     time::Millis,
 };
 use futures::future::join_all;
-use sale::{listed_activities, warm_up::RETENTION_AFTER_END_MS};
+use sale::warm_up::RETENTION_AFTER_END_MS;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use stores::{
@@ -151,13 +151,9 @@ pub struct RecentStats {
     pub failures: Vec<(ActivityId, StoreError)>,
 }
 
-/// Reads the counters of every activity that has a gate and has not ended, or ended within the last day; an operator's
-/// change after the end counts as the end.
-///
-/// # Errors
-/// `RedisUnavailable` or `RedisRefused` if the activities cannot be listed.
-pub async fn recent_stats<R: Redis>(redis: &R) -> Result<RecentStats, StoreError> {
-    let listed = listed_activities::list(redis).await?;
+/// Reads the counters of each activity in `listed` that has a gate and has not ended, or ended within the last day; an
+/// operator's change after the end counts as the end.
+pub async fn recent_stats<R: Redis>(redis: &R, listed: Vec<ActivityId>) -> RecentStats {
     // A gate is kept that much longer than its activity lasts.
     let kept_ms = RETENTION_AFTER_END_MS - RECENT_MS;
     let results = join_all(listed.iter().map(|activity| read(redis, activity, kept_ms, 0))).await;
@@ -169,7 +165,7 @@ pub async fn recent_stats<R: Redis>(redis: &R) -> Result<RecentStats, StoreError
             Err(error) => all.failures.push((activity, error)),
         }
     }
-    Ok(all)
+    all
 }
 
 /// Number of orders per status in the ledger, from its counters.

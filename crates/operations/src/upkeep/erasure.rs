@@ -8,11 +8,10 @@
 
 use domain::{ids::ActivityId, time::Millis};
 use payments::ledger::callback_outcomes::unparked_outcomes;
-use sale::{listed_activities, visitors::CachedActivity};
-use serde_json::json;
+use sale::visitors::CachedActivity;
 use stores::{
     ledger::{deletion::delete_batch, row_reader::RowReader},
-    ports::{Dialect, KeyValue, Redis, Sql, SqlValue, StoreError},
+    ports::{Dialect, KeyValue, Sql, SqlValue, StoreError},
     shared_value,
 };
 
@@ -25,8 +24,7 @@ const MAX_ACTIVITIES: i64 = 10;
 ///
 /// # Errors
 /// [`StoreError`]; the next call continues.
-pub async fn erase_old<R: Redis, S: Sql, K: KeyValue>(
-    redis: &R,
+pub async fn erase_old<S: Sql, K: KeyValue>(
     sql: &S,
     key_value: &K,
     before: Millis,
@@ -34,8 +32,7 @@ pub async fn erase_old<R: Redis, S: Sql, K: KeyValue>(
     batches: usize,
     has_time: &dyn Fn() -> bool,
 ) -> Result<(usize, usize), StoreError> {
-    let listed = listed_activities::list(redis).await?;
-    mark(sql, &listed, before).await?;
+    mark(sql, before).await?;
     let marked = "SELECT id FROM activities WHERE state = 'erasing' ORDER BY id";
     let (mut orders, mut activities, mut batches) = (0, 0, batches);
     for row in sql.run(marked, Vec::new()).await? {
@@ -58,19 +55,18 @@ pub async fn erase_old<R: Redis, S: Sql, K: KeyValue>(
 }
 
 /// Marks activities of which nothing is alive: no order waits for payment or a refund, and no callback, refund or event
-/// waits. An activity in `listed` may have a gate or queued orders; in another one there is nothing to sync.
-async fn mark<S: Sql>(sql: &S, listed: &[ActivityId], before: Millis) -> Result<(), StoreError> {
+/// waits.
+async fn mark<S: Sql>(sql: &S, before: Millis) -> Result<(), StoreError> {
     let activity_of = match sql.dialect() {
         Dialect::Sqlite => "substr(w.order_no, 1, instr(w.order_no, '.') - 1)",
         Dialect::Postgres => "split_part(w.order_no, '.', 1)",
     };
     let statement = format!(
         include_str!("../../sql/erasure/mark.sql"),
-        json_values = sql.dialect().json_values("?2"),
         activity_of = activity_of,
         unparked_outcomes = unparked_outcomes(),
     );
-    let params = vec![before.0.into(), json!(listed).to_string().into(), MAX_ACTIVITIES.into()];
+    let params = vec![before.0.into(), MAX_ACTIVITIES.into()];
     sql.run(&statement, params).await.map(|_| ())
 }
 

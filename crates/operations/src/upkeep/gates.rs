@@ -16,13 +16,9 @@ use sale::{
         activities::{self, ExpectedGate},
         epochs,
     },
-    listed_activities,
     warm_up::{Mode, WarmUpOutcome, warm_up},
 };
-use stores::{
-    keys::{ACTIVITIES, Keys},
-    ports::{Redis, RedisValue, Sql, StoreError},
-};
+use stores::ports::{Redis, Sql, StoreError};
 
 use crate::{
     commands::activities::{OperationOutcome, OperatorContext},
@@ -60,14 +56,11 @@ pub async fn compare_gates<R: Redis, S: Sql>(
     report: &mut Report,
 ) -> Result<ComparedGates, StoreError> {
     let expected = activities::expected_gates(sql, listed, now).await?;
-    let listed: BTreeSet<_> = listed.iter().collect();
-    let (listed, unlisted): (Vec<_>, Vec<_>) = expected.into_iter().partition(|expected| listed.contains(&expected.id));
-    report.without_gate += unlisted.iter().filter(|expected| expected.required).count();
     // All gates are read concurrently.
-    let fences = listed.iter().map(|gate| stream::fence(redis, &gate.id, gate.epoch, &gate.live_units, &[]));
+    let fences = expected.iter().map(|gate| stream::fence(redis, &gate.id, gate.epoch, &gate.live_units, &[]));
     let fenced = join_all(fences).await;
     let mut gates = ComparedGates { with_messages: BTreeSet::new(), outcomes: Vec::new() };
-    for (expected, fenced) in listed.into_iter().zip(fenced) {
+    for (expected, fenced) in expected.into_iter().zip(fenced) {
         let compared = match fenced {
             Ok((outcome, waiting)) => {
                 has_messages(redis, sql, &expected.id, waiting, now, report).await.map(|has| (outcome, has))
@@ -177,54 +170,4 @@ async fn correct<R: Redis, S: Sql>(
         FenceOutcome::Current { .. } => {}
     }
     Ok(())
-}
-
-/// Removes an activity from the set of activities in Redis if it has ended at `now`, has no gate, and its stream is
-/// empty: no later sweep has work for it. Returns how many were removed. An activity that a store fails on is recorded
-/// in the report.
-///
-/// # Errors
-/// [`StoreError`] of Redis, on listing the activities; repeating it finishes the work.
-pub async fn unlist_ended<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    now: Millis,
-    report: &mut Report,
-) -> Result<usize, StoreError> {
-    let mut unlisted = 0;
-    for activity in listed_activities::list(redis).await? {
-        match unlist_if_ended(redis, sql, &activity, now).await {
-            Ok(done) => unlisted += usize::from(done),
-            Err(error) => report.add_failure(&activity, &error),
-        }
-    }
-    Ok(unlisted)
-}
-
-async fn unlist_if_ended<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    now: Millis,
-) -> Result<bool, StoreError> {
-    let keys = Keys::of(activity);
-    let has_gate = async || {
-        let gate = redis.command("EXISTS", vec![keys.named("gate").into()]).await;
-        gate.map(|exists| exists == [RedisValue::Int(1)])
-    };
-    if has_gate().await? || stream::length(redis, activity).await? > 0 {
-        return Ok(false);
-    }
-    let ended_query = "SELECT id FROM activities WHERE id = ?1 AND ends_at <= ?2";
-    if sql.run(ended_query, vec![activity.as_str().into(), now.0.into()]).await?.is_empty() {
-        return Ok(false);
-    }
-    let list_entry = vec![ACTIVITIES.into(), activity.as_str().into()];
-    redis.command("SREM", list_entry.clone()).await?;
-    // Another request published it at this moment: it creates the gate first, and then adds the activity to the set.
-    if has_gate().await? {
-        redis.command("SADD", list_entry).await?;
-        return Ok(false);
-    }
-    Ok(true)
 }

@@ -19,7 +19,7 @@ use payments::{
     provider::Provider,
     refunds, sessions,
 };
-use sale::{ledger::activities, listed_activities};
+use sale::ledger::activities::{self, IN_REDIS_MS};
 use stores::{
     http_client::HttpClient,
     lease as redis_lease,
@@ -172,7 +172,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S
         let step = Instant::now();
         // Without the Redis trigger the next sweep writes the orders, and its caller waits until this one has ended.
         let budget = if report.written > 0 { elapsed() + BESIDE_ORDERS } else { TIME_BUDGET };
-        while redis_lease::hold(self.redis, EVENTS_LEASE_KEY, self.owner, EVENTS_LEASE_MS).await? {
+        while redis_lease::hold_or_free(self.redis, EVENTS_LEASE_KEY, self.owner, EVENTS_LEASE_MS).await? {
             let round = event_delivery::deliver_due(self.http, self.sql, target, self.clock).await?;
             report.events += round.delivered;
             report.events_failed += round.failed;
@@ -184,7 +184,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S
                 break;
             }
         }
-        redis_lease::release(self.redis, EVENTS_LEASE_KEY, self.owner).await?;
+        redis_lease::release(self.redis, EVENTS_LEASE_KEY, self.owner).await;
         report.add_time("events", step);
         Ok(())
     }
@@ -207,15 +207,13 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     async fn run_steps(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, ticket_secret, .. } = *self.sweeper;
         let elapsed = self.elapsed;
-        let activities = match listed_activities::list(redis).await {
-            Err(error @ StoreError::RedisUnavailable(_)) => {
-                // In this order: an order whose payment is recorded does not expire.
-                self.process_payments().await?;
-                self.expire_in_ledger().await?;
-                return Err(error);
-            }
-            activities => activities?,
-        };
+        if let Err(error @ StoreError::RedisUnavailable(_)) = redis.command("TIME", Vec::new()).await {
+            // In this order: an order whose payment is recorded does not expire.
+            self.process_payments().await?;
+            self.expire_in_ledger().await?;
+            return Err(error);
+        }
+        let activities = activities::list_in_redis(sql, self.now).await?;
         let step = Instant::now();
         let gates = gates::compare_gates(redis, sql, &activities, self.now, &mut self.report).await?;
         self.end_step("fence", step);
@@ -320,12 +318,11 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
     }
 
     /// Erases what is past its retention period, unless a sweep found nothing left in the last 10 minutes, or the clocks of
-    /// the ledger and Redis differ by more than [`MAX_CLOCK_DIFFERENCE_MS`]. Also removes ended
-    /// activities from the set of activities in Redis, so that sweeps no longer visit them.
+    /// the ledger and Redis differ by more than [`MAX_CLOCK_DIFFERENCE_MS`].
     async fn erase(&mut self) -> Result<(), StoreError> {
         let Sweeper { redis, sql, key_value, retention, owner, .. } = *self.sweeper;
         let (now, elapsed) = (self.now, self.elapsed);
-        if !redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_INTERVAL_MS).await? {
+        if !redis_lease::hold_or_free(redis, ERASE_LEASE_KEY, owner, ERASE_INTERVAL_MS).await? {
             return Ok(());
         }
         // What is erased does not come back, and a clock can be wrong by months for a moment.
@@ -335,7 +332,6 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             self.report.add_notice("nothing is erased, because a clock is wrong", "clock", &"Redis", because);
             return Ok(());
         }
-        gates::unlist_ended(redis, sql, now, &mut self.report).await?;
         let addresses_before = retention.address_days.map(|days| now.plus(-days * DAY_MS));
         let callbacks_before = now.plus(-CALLBACK_DAYS * DAY_MS);
         let mut is_more = true;
@@ -356,17 +352,18 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             }
         }
         if let Some(days) = retention.activity_days {
-            let before = now.plus(-days * DAY_MS);
+            // Of an activity that is not over for longer, Redis may have a gate or queued orders.
+            let before = now.plus(-(days * DAY_MS).max(IN_REDIS_MS));
             let started = elapsed();
             let has_time = || elapsed() - started < ERASE_TIME;
             let (orders, activities) =
-                erasure::erase_old(redis, sql, key_value, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
+                erasure::erase_old(sql, key_value, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
             self.report.erased += orders;
             self.report.erased_activities += activities;
             is_more |= orders > 0;
         }
         if is_more {
-            redis_lease::hold(redis, ERASE_LEASE_KEY, owner, ERASE_AGAIN_MS).await?;
+            redis_lease::hold_or_free(redis, ERASE_LEASE_KEY, owner, ERASE_AGAIN_MS).await?;
         }
         Ok(())
     }

@@ -7,6 +7,5 @@ SELECT
   a.updated_at
 FROM activities a
 LEFT JOIN epochs p ON p.activity = a.id
-WHERE a.state NOT IN ('draft', 'erasing')
-  AND (a.ends_at > ?1 OR a.id IN ({json_values}))
+WHERE a.state NOT IN ('draft', 'erasing') AND a.id IN ({json_values})
 ORDER BY a.id

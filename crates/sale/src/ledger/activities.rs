@@ -15,6 +15,8 @@ use stores::{
     ports::{Sql, SqlValue, StoreError},
 };
 
+use crate::warm_up::RETENTION_AFTER_END_MS;
+
 /// An activity as the ledger has it. As JSON, it is what operators see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "ActivityForOperators", description = "An activity as operators see it.")]
@@ -129,8 +131,7 @@ pub struct ExpectedGate {
     pub live_units: Vec<(SkuId, i64)>,
 }
 
-/// Loads what the ledger expects of the gate of each activity that is in `listed` or has not ended, and is no draft; and the
-/// units of those in `listed`.
+/// Loads what the ledger expects of the gate of each activity in `listed` that is no draft.
 pub async fn expected_gates<S: Sql>(
     sql: &S,
     listed: &[ActivityId],
@@ -158,6 +159,17 @@ pub async fn expected_gates<S: Sql>(
             Ok(ExpectedGate { id, version, epoch, required, per_user, changed_at, live_units })
         })
         .collect()
+}
+
+/// How long Redis may have keys of an activity after its end or last change, in milliseconds: as long as it keeps them,
+/// and a day for a warm-up that came late.
+pub const IN_REDIS_MS: i64 = RETENTION_AFTER_END_MS + 24 * 3_600 * 1_000;
+
+/// Lists the activities that may have keys in Redis at `now`: all but drafts and those that are over for [`IN_REDIS_MS`].
+pub async fn list_in_redis<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ActivityId>, StoreError> {
+    let statement = include_str!("../../sql/activities/list_in_redis.sql");
+    let rows = sql.run(statement, vec![now.plus(-IN_REDIS_MS).0.into()]).await?;
+    rows.into_iter().map(|row| RowReader::new(row).parse(ActivityId::parse)).collect()
 }
 
 /// Lists the activities with orders whose time to pay is over at `now`, or whose last change happened until `before` and

@@ -32,7 +32,7 @@ use crate::{
     http::Client,
     poll::{self, Probe},
     ports, redis, root,
-    variables::Variables,
+    variables::{Variables, redis_host},
 };
 
 /// Interval between two checks of the services.
@@ -60,6 +60,12 @@ pub fn run(options: &Options) -> Result<()> {
     let replaced = variables.add_exported(&exported);
     options.ledger.as_deref().map_or(Ok(()), |url| variables.set_ledger(url))?;
     options.redis.as_deref().map_or(Ok(()), |url| variables.set_redis(url))?;
+    if variables.find("redis_host").is_none() {
+        bail!(
+            "several servers of a Redis Cluster need two exported variables: SPIN_VARIABLE_REDIS_URL names them, and \
+             SPIN_VARIABLE_REDIS_HOST allows all of the cluster (docs/configuration.md)"
+        );
+    }
 
     let mut services: Vec<_> = redis.into_iter().collect();
     let mut sweeper = None;
@@ -136,11 +142,12 @@ fn set_stores(
     if variables.get("ledger") != "sqlite" {
         check_reachable(variables.get("ledger_host"), "start that PostgreSQL, or leave out --ledger for SQLite")?;
     }
-    let Some(url) = options.redis.as_deref().or(exported.find("redis_url")) else {
+    let Some(urls) = options.redis.as_deref().or(exported.find("redis_url")) else {
         return start_redis(directory, variables).map(Some);
     };
-    variables.set_redis(url)?;
-    check_reachable(variables.get("redis_host"), "start that Redis, or leave out --redis for one of its own")?;
+    variables.set_redis(urls)?;
+    let first = redis_host(variables.get("doorbell_url"))?;
+    check_reachable(&first, "start that Redis, or leave out --redis for one of its own")?;
     Ok(None)
 }
 

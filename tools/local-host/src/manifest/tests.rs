@@ -32,9 +32,9 @@ fn a_full_manifest_is_parsed() {
         description = "sells"
         authors = ["a", "b"]
         [application.trigger.redis]
-        address = "{{ redis_url }}"
+        address = "{{ doorbell_url }}"
         [variables]
-        redis_url = { required = true, secret = true, description = "where Redis is" }
+        doorbell_url = { required = true, secret = true, description = "where Redis is" }
         greeting = { default = "hi" }
         [[trigger.http]]
         route = "/api/:id/..."
@@ -65,8 +65,8 @@ fn a_full_manifest_is_parsed() {
     assert_eq!(app.trigger_types(), ["http", "redis"]);
     assert_eq!(app.http_components().into_iter().collect::<Vec<_>>(), ["back", "front"]);
     assert_eq!(app.redis_components().into_iter().collect::<Vec<_>>(), ["back"]);
-    assert_eq!(app.variables["redis_url"], None);
-    assert_eq!(app.redis_address, "{{ redis_url }}");
+    assert_eq!(app.variables["doorbell_url"], None);
+    assert_eq!(app.redis_address, "{{ doorbell_url }}");
 }
 
 #[test]

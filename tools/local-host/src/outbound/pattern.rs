@@ -1,5 +1,5 @@
-//! Parses and matches one entry of an allow-list: `<scheme>://<host>[:<port>]`, where the host may be `*.<domain>` or a
-//! network, and the port a range.
+//! Parses and matches one entry of an allow-list: `<scheme>://<host>[:<port>]`, where the host may be `*`, `*.<domain>` or a
+//! network, and the port `*` or a range.
 
 use std::ops::Range;
 
@@ -19,6 +19,7 @@ pub struct HostPattern {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum HostPart {
+    Any,
     /// The suffix, with its leading dot.
     Subdomains(String),
     Exact(Host),
@@ -27,6 +28,7 @@ enum HostPart {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum PortPart {
+    Any,
     One(u16),
     Range(Range<u16>),
 }
@@ -76,7 +78,10 @@ fn split_port(rest: &str) -> anyhow::Result<(&str, &str)> {
 impl HostPart {
     fn parse(host: &str) -> anyhow::Result<Self> {
         let host = host.trim();
-        ensure!(!matches!(host, "*" | "self" | "self.alt"), "this host knows no {host:?}");
+        ensure!(!matches!(host, "self" | "self.alt"), "this host knows no {host:?}");
+        if host == "*" {
+            return Ok(Self::Any);
+        }
         if let Ok(network) = IpNetwork::from_str_truncate(host) {
             return Ok(Self::Network(network));
         }
@@ -102,6 +107,7 @@ impl HostPart {
     fn allows(&self, host: &str) -> bool {
         let Ok(host) = Host::parse(host) else { return false };
         match (self, host) {
+            (Self::Any, _) => true,
             (Self::Subdomains(suffix), Host::Domain(domain)) => domain.ends_with(suffix),
             (Self::Exact(allowed), host) => host == *allowed,
             (Self::Network(network), Host::Ipv4(ip)) => network.contains(ip),
@@ -121,6 +127,9 @@ impl PortPart {
                 )
             });
         }
+        if port == "*" {
+            return Ok(Self::Any);
+        }
         let number = |text: &str| text.parse::<u16>().with_context(|| format!("port {text:?} is not a number"));
         match port.split_once("..") {
             Some((start, end)) => Ok(Self::Range(number(start)?..number(end)?)),
@@ -131,6 +140,7 @@ impl PortPart {
     fn allows(&self, port: Option<u16>, scheme: &str) -> bool {
         let port = port.or_else(|| default_port(scheme));
         match self {
+            Self::Any => true,
             Self::One(allowed) => port == Some(*allowed),
             Self::Range(range) => port.is_some_and(|port| range.contains(&port)),
         }
@@ -164,10 +174,17 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_stands_for_any_subdomain_and_nothing_else() {
+    fn a_wildcard_stands_for_any_host_subdomain_or_port_and_nothing_else() {
         assert!(allows("https://*.a.example", "https://b.a.example"));
         assert!(!allows("https://*.a.example", "https://a.example"));
-        for bad in ["*://a.example:80", "http://a.example:*", "http://*", "http://self", "https://a.*.example"] {
+        assert!(allows("redis://*.a.example:6379", "redis://c.b.a.example"));
+        assert!(!allows("redis://*.a.example:6379", "redis://c.b.a.example:6380"));
+        assert!(!allows("redis://*.a.example:6379", "redis://10.1.0.3:6379"));
+        assert!(allows("redis://a.example:*", "redis://:p%40ss@a.example:7000/0"));
+        assert!(!allows("redis://a.example:*", "redis://b.example:7000"));
+        assert!(allows("redis://*", "redis://10.1.0.3:6379") && !allows("redis://*", "redis://10.1.0.3:7000"));
+        assert!(allows("redis://*:*", "redis://a.example:7000") && !allows("redis://*:*", "rediss://a.example:7000"));
+        for bad in ["*://a.example:80", "http://a*:80", "http://self", "https://a.*.example", "http://*.10.1.0.3"] {
             assert!(HostPattern::parse(bad).is_err(), "{bad} was accepted");
         }
     }
@@ -176,12 +193,21 @@ mod tests {
     fn port_ranges_exclude_their_end() {
         assert!(allows("http://a.example:8000..8002", "http://a.example:8001"));
         assert!(!allows("http://a.example:8000..8002", "http://a.example:8002"));
+        assert!(allows("redis://127.0.0.1:7000..7006", "redis://127.0.0.1:7005"));
+        assert!(!allows("redis://127.0.0.1:7000..7006", "redis://127.0.0.1:7006"));
+        for bad in ["redis://a.example:7000..", "redis://a.example:..7006", "redis://a.example:7000-7005"] {
+            assert!(HostPattern::parse(bad).is_err(), "{bad} was accepted");
+        }
     }
 
     #[test]
     fn networks_match_addresses_only() {
         assert!(allows("http://127.0.0.0/24:8080", "http://127.0.0.9:8080"));
         assert!(!allows("http://127.0.0.0/24:8080", "http://localhost:8080"));
+        assert!(allows("redis://10.1.0.7/24:7000..7006", "redis://user:p%40ss@10.1.0.255:7001"));
+        assert!(!allows("redis://10.1.0.0/24:6379", "redis://10.1.1.0:6379"));
+        assert!(!allows("redis://10.1.0.0/24:6379", "redis://10.1.0.3:6380"));
+        assert!(allows("rediss://fd00::/8:6379", "rediss://[fd00::1]:6379"));
         assert!(allows("http://[::1]:8080", "http://[::1]:8080"));
         assert!(allows("redis://127.0.0.1:16399", "redis://127.0.0.1:16399"));
     }
