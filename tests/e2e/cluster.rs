@@ -77,6 +77,13 @@ async fn each_sale_runs_on_the_server_of_its_keys() {
     // Only the writers are counted in a key that belongs to no activity.
     let own = cluster.node_of("stampede:writers").expect("a server");
     let buyers = app.create_buyers(&sales[own], BUYERS).await;
+    eventually("the scripts of the first orders to end", async || {
+        let count = || [0, 1, 2].map(|node| script_calls(&cluster, node));
+        let before = count();
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        if count() == before { Ok(()) } else { Err(format!("{before:?}")) }
+    })
+    .await;
     for node in 0..3 {
         cluster.query::<()>(node, &["CONFIG", "RESETSTAT"]).expect("reset");
     }

@@ -199,7 +199,7 @@ pub async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, Stor
         retention: Retention { address_days: Some(0), activity_days: None },
         owner: "sweeper",
         clock: &|| now,
-        redis_ahead_ms: 0,
+        redis_ahead_ms: Some(0),
         stopwatch: &|| Duration::ZERO,
         log: &|notice| Vec::push(&mut notices.borrow_mut(), notice.clone()),
     };

@@ -57,10 +57,16 @@ const IDLE_CHECK: Duration = Duration::from_millis(25);
 /// How often an instance reads the slots of a cluster at most, in milliseconds. Between, it follows each redirection.
 const SLOTS_INTERVAL_MS: i64 = 1_000;
 
-/// An open connection, and the URL that it was opened with.
+/// How long a server of a cluster that did not answer in time is not asked again, in milliseconds.
+const FAILED_MS: i64 = 2_000;
+
+/// An open connection.
 struct Server {
     connection: Connection,
+    /// The URL that it was opened with.
     url: String,
+    /// Whether a command used it since the last check.
+    used: Cell<bool>,
 }
 
 thread_local! {
@@ -68,8 +74,8 @@ thread_local! {
     static CONNECTIONS: RefCell<BTreeMap<String, Slot<Server>>> = RefCell::default();
     /// Which server has which slots, and when that was read. Empty unless a server redirected a command.
     static SLOTS: RefCell<(SlotRanges, Millis)> = const { RefCell::new((Vec::new(), Millis(0))) };
-    /// Whether a command used a connection since the last check.
-    static USED: Cell<bool> = const { Cell::new(false) };
+    /// When servers of a cluster did not answer in time, by address.
+    static FAILED: RefCell<BTreeMap<String, Millis>> = RefCell::default();
     /// Whether [`close_when_idle`] runs.
     static CHECKING: Cell<bool> = const { Cell::new(false) };
 }
@@ -102,7 +108,7 @@ impl SpinRedis {
         let ranges = read_slots("").await?;
         let addresses: BTreeSet<_> = ranges.into_iter().map(|(_, address)| address).collect();
         let replies = addresses.into_iter().map(async |address| {
-            let reply = run_at(&address, "INFO", &[]).await;
+            let reply = run_at(&address, "INFO", &[], REDIS_TIMEOUT).await;
             (address, reply.map(text))
         });
         Ok(futures::future::join_all(replies).await)
@@ -112,24 +118,21 @@ impl SpinRedis {
 impl Redis for SpinRedis {
     async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
         match cluster::key_of(name, &args) {
-            Some(key) if !key.starts_with(b"{") => {
-                let command = run_in_cluster(name, &args);
-                with_timeout(SHARED_KEY_TIMEOUT, command).await.unwrap_or_else(|| Err(timeout_error()))
-            }
-            Some(_) => run_in_cluster(name, &args).await,
-            None => run_at("", name, &args).await,
+            Some(key) if !key.starts_with(b"{") => run_in_cluster(name, &args, SHARED_KEY_TIMEOUT).await,
+            Some(_) => run_in_cluster(name, &args, REDIS_TIMEOUT).await,
+            None => run_at("", name, &args, REDIS_TIMEOUT).await,
         }
     }
 }
 
 /// Runs a command at the server that has its key, as far as this instance knows, and where that server sends it.
-async fn run_in_cluster(name: &str, args: &[RedisArg]) -> Result<Vec<RedisValue>, StoreError> {
+async fn run_in_cluster(name: &str, args: &[RedisArg], timeout: Duration) -> Result<Vec<RedisValue>, StoreError> {
     let address = SLOTS.with_borrow(|(ranges, _)| {
         let slot = cluster::slot_of(cluster::key_of(name, args).filter(|_| !ranges.is_empty())?);
         ranges.iter().find(|(range, _)| range.contains(&slot)).map(|(_, address)| address.clone())
     });
     let address = address.unwrap_or_default();
-    let result = run_at(&address, name, args).await;
+    let result = run_at(&address, name, args, timeout).await;
     let Err(error) = &result else { return result };
     let Some(moved_to) = error.moved_to() else {
         if error.needs_new_connection() {
@@ -137,7 +140,7 @@ async fn run_in_cluster(name: &str, args: &[RedisArg]) -> Result<Vec<RedisValue>
         }
         return result;
     };
-    let host = server(&address).await.map(|server| cluster::host_of(&server.url).to_owned())?;
+    let host = server(&address, CONNECT_TIMEOUT).await.map(|server| cluster::host_of(&server.url).to_owned())?;
     let moved_to = cluster::full_address(moved_to, &host);
     let is_due = SLOTS.with_borrow_mut(|(_, read_at)| {
         let now = clock::now();
@@ -150,26 +153,32 @@ async fn run_in_cluster(name: &str, args: &[RedisArg]) -> Result<Vec<RedisValue>
     if is_due && let Ok(ranges) = read_slots(&address).await {
         SLOTS.with_borrow_mut(|(known, _)| *known = ranges);
     }
-    run_at(&moved_to, name, args).await
+    run_at(&moved_to, name, args, timeout).await
 }
 
 /// Reads which server has which slots.
 async fn read_slots(address: &str) -> Result<SlotRanges, StoreError> {
-    let nodes = text(run_at(address, "CLUSTER", &["NODES".into()]).await?);
-    let host = server(address).await.map(|server| cluster::host_of(&server.url).to_owned())?;
+    let nodes = text(run_at(address, "CLUSTER", &["NODES".into()], REDIS_TIMEOUT).await?);
+    let host = server(address, CONNECT_TIMEOUT).await.map(|server| cluster::host_of(&server.url).to_owned())?;
     Ok(cluster::parse_nodes(&nodes, &host))
 }
 
 /// Runs a command at one server; an empty address is that of a seed.
-async fn run_at(address: &str, name: &str, args: &[RedisArg]) -> Result<Vec<RedisValue>, StoreError> {
-    let connection = server(address).await?;
-    match with_timeout(REDIS_TIMEOUT, execute(&connection, name, args)).await {
+async fn run_at(
+    address: &str,
+    name: &str,
+    args: &[RedisArg],
+    timeout: Duration,
+) -> Result<Vec<RedisValue>, StoreError> {
+    let connect_timeout = if timeout < REDIS_TIMEOUT { timeout } else { CONNECT_TIMEOUT };
+    let connection = server(address, connect_timeout).await?;
+    match with_timeout(timeout, execute(&connection, name, args)).await {
         Some(Err(error)) if error.needs_new_connection() => {
             connection.discard();
-            let connection = server(address).await?;
-            let result = with_timeout(REDIS_TIMEOUT, execute(&connection, name, args))
+            let connection = server(address, connect_timeout).await?;
+            let result = with_timeout(timeout, execute(&connection, name, args))
                 .await
-                .unwrap_or_else(|| Err(timeout_error()));
+                .unwrap_or_else(|| Err(timeout_error(address, timeout)));
             if result.as_ref().is_err_and(StoreError::needs_new_connection) {
                 connection.discard();
             }
@@ -178,17 +187,25 @@ async fn run_at(address: &str, name: &str, args: &[RedisArg]) -> Result<Vec<Redi
         Some(result) => result,
         None => {
             connection.discard();
-            Err(timeout_error())
+            Err(timeout_error(address, timeout))
         }
     }
 }
 
 /// The error of a command whose result is unknown: it may have run, or may still run.
-fn timeout_error() -> StoreError {
+fn timeout_error(address: &str, timeout: Duration) -> StoreError {
+    if !address.is_empty() && timeout >= REDIS_TIMEOUT {
+        FAILED.with_borrow_mut(|failed| failed.insert(address.to_owned(), clock::now()));
+    }
     StoreError::RedisUnavailable("no answer in time".to_owned())
 }
 
-async fn server(address: &str) -> Result<Shared<Server>, StoreError> {
+async fn server(address: &str, timeout: Duration) -> Result<Shared<Server>, StoreError> {
+    let has_failed =
+        |failed: &BTreeMap<_, Millis>| failed.get(address).is_some_and(|at| clock::now().0 - at.0 < FAILED_MS);
+    if FAILED.with_borrow(has_failed) {
+        return Err(StoreError::RedisUnavailable(format!("{address} did not answer a moment ago")));
+    }
     let slot = CONNECTIONS.with_borrow_mut(|connections| match connections.get(address) {
         Some(slot) => Rc::clone(slot),
         None => Rc::clone(connections.entry(address.to_owned()).or_default()),
@@ -218,8 +235,8 @@ async fn server(address: &str) -> Result<Shared<Server>, StoreError> {
         },
     );
     // Waiting for a connection that another request is opening has the same timeout as opening one.
-    let server = with_timeout(CONNECT_TIMEOUT, opening).await.unwrap_or_else(|| Err(timeout_error()))?;
-    USED.set(true);
+    let server = with_timeout(timeout, opening).await.unwrap_or_else(|| Err(timeout_error(address, timeout)))?;
+    server.used.set(true);
     if !CHECKING.replace(true) {
         wit_bindgen::spawn(close_when_idle());
     }
@@ -228,7 +245,7 @@ async fn server(address: &str) -> Result<Shared<Server>, StoreError> {
 
 async fn open(url: String) -> Result<Server, StoreError> {
     let connection = Connection::open(&url).await.map_err(|error| StoreError::RedisUnavailable(error.to_string()))?;
-    Ok(Server { connection, url })
+    Ok(Server { connection, url, used: Cell::new(true) })
 }
 
 /// Closes the connections when no command has used one for a while. Runs as a task of the request that started it, also
@@ -243,11 +260,15 @@ async fn close_when_idle() {
     let _stopped = StopOnDrop;
     let close_unused = || {
         CONNECTIONS.with_borrow_mut(|connections| {
-            connections.retain(|_, slot| !shared_connection::close_unused(slot));
+            connections.retain(|_, slot| {
+                let is_used = slot.with(|server| server.as_ref().is_some_and(|server| server.used.replace(false)));
+                // A request that opens one, or uses it, refers to its slot.
+                is_used || Rc::strong_count(slot) > 1 || !shared_connection::close_unused(slot)
+            });
             connections.is_empty()
         })
     };
-    while USED.replace(false) || !close_unused() {
+    while !close_unused() {
         spin_sdk::time::sleep(IDLE_CHECK).await;
     }
 }

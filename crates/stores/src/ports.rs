@@ -63,8 +63,8 @@ impl StoreError {
     /// Whether a command that failed with this error is to be sent again over a new connection.
     ///
     /// It is not if the server answered that it cannot serve now, for a reason that every connection to it meets. A
-    /// server that is a replica (`READONLY`, `MASTERDOWN`) may be a former primary whose name leads to another server by
-    /// now; one that asks for a password was restarted with one, or the connection lost its login.
+    /// server that is a replica (`READONLY`, `MASTERDOWN`), or cut off from its cluster, may be a former primary whose name
+    /// leads to another server by now; one that asks for a password was restarted with one, or the connection lost its login.
     #[must_use]
     pub fn needs_new_connection(&self) -> bool {
         let Self::RedisUnavailable(text) = self else { return false };
@@ -86,19 +86,8 @@ impl StoreError {
 
 /// Codes of the errors that a Redis server answers while it cannot serve, over any connection. The client library writes
 /// some in its own way.
-const SERVER_CANNOT_SERVE: [&str; 11] = [
-    "OOM",
-    "MISCONF",
-    "BUSY",
-    "NOREPLICAS",
-    "NOPERM",
-    "LOADING",
-    "BusyLoadingError",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "ASK",
-    "MOVED",
-];
+const SERVER_CANNOT_SERVE: [&str; 10] =
+    ["OOM", "MISCONF", "BUSY", "NOREPLICAS", "NOPERM", "LOADING", "BusyLoadingError", "TRYAGAIN", "ASK", "MOVED"];
 
 /// Splits a Redis error into its code and its detail. Two forms are known: "NOGROUP: No such key …", and with a prefix
 /// from the client library "An error was signalled by the server - ResponseError: unknown command …".
@@ -279,7 +268,6 @@ mod tests {
             "NOPERM: User app has no permissions to run the 'evalsha' command",
             "LOADING: Redis is loading the dataset in memory",
             &server("BusyLoadingError: Redis is loading the dataset in memory"),
-            &server("ClusterDown: The cluster is down"),
             &server("TryAgain: a reason"),
             &server("Ask: 12539 10.1.0.3:6379"),
             &server("Moved: 12539 10.1.0.3:6379"),
@@ -291,6 +279,7 @@ mod tests {
             &server("ResponseError: Protocol error: unauthenticated multibulk length"),
             &server("ReadOnly: You can't write against a read only replica."),
             &server("MasterDown: Link with MASTER is down"),
+            &server("ClusterDown: The cluster is down"),
             "Password authentication failed - AuthenticationFailed: WRONGPASS",
             "failed to lookup address information: Name or service not known",
             "Connection refused (os error 111)",

@@ -114,8 +114,11 @@ impl SharedValue<'_> {
                     if copy.is_issuers { StoreError::IssuerUnavailable } else { StoreError::LedgerUnavailable };
                 return Err(unavailable(copy.error));
             }
-            if lease::hold_or_free(redis, self.lease_key, &owner, self.lease_ms).await? {
-                break (copy, is_stale, true);
+            match lease::hold(redis, self.lease_key, &owner, self.lease_ms).await {
+                Ok(true) => break (copy, is_stale, true),
+                Err(StoreError::RedisUnavailable(_)) => break (copy, is_stale, false),
+                Ok(false) => {}
+                Err(error) => return Err(error),
             }
             if is_stale {
                 return copy.into_value();

@@ -53,7 +53,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         },
         owner: &Ulid::from_parts(clock::now().0.unsigned_abs(), random::bits()).to_string(),
         clock: &clock::now,
-        redis_ahead_ms: redis_now.map_or(0, |redis_now| redis_now.0 - now.0),
+        redis_ahead_ms: redis_now.map(|redis_now| redis_now.0 - now.0),
         stopwatch: &|| started.elapsed(),
         log: &|Notice { event, subject: (kind, id), because }| {
             log::error(event, &[(*kind, id.as_str().into()), ("because", because.as_str().into())]);

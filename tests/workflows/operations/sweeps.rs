@@ -151,7 +151,7 @@ async fn a_sweep_by_a_ledger_whose_clock_is_months_ahead_erases_nothing() {
         let (services, log) = (Services::accepting(), RefCell::new(Vec::new()));
         let sweep = async |redis_ahead_ms| {
             let sweeper = Sweeper {
-                redis_ahead_ms,
+                redis_ahead_ms: Some(redis_ahead_ms),
                 retention: Retention { address_days: Some(30), activity_days: Some(90) },
                 log: &|notice| log.borrow_mut().push(notice.subject.clone()),
                 ..sweeper((&fixture.redis, &fixture.sql), &services, &|| MONTHS_LATER)

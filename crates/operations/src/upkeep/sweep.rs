@@ -50,13 +50,8 @@ const LONG_WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of payment sessions closed at the provider in one round, concurrently.
 const MAX_SESSIONS: i64 = 16;
 
-/// Maximum number of refunds of each kind sent in one round.
 const MAX_REFUNDS: i64 = 20;
-
-/// Maximum number of callbacks finished in one round.
 const MAX_CALLBACKS: i64 = 200;
-
-/// The Redis key of the lease for erasing old data.
 const ERASE_LEASE_KEY: &str = "stampede:erase";
 
 /// How often old data is erased, in milliseconds: the lease is not released but expires.
@@ -68,7 +63,6 @@ const ERASE_AGAIN_MS: i64 = 30_000;
 /// How long a sweep erases old rows, and as long again old activities; a batch that has begun is finished.
 const ERASE_TIME: Duration = Duration::from_secs(2);
 
-/// Maximum number of rows of a kind erased by one statement.
 const ERASE_BATCH: i64 = 1_000;
 
 /// Maximum number of batches of each kind erased in one sweep, and of batches of old orders.
@@ -77,7 +71,6 @@ const MAX_ERASE_BATCHES: usize = 10;
 /// How far the clocks of the ledger and of Redis may be apart for data to be erased, in milliseconds.
 const MAX_CLOCK_DIFFERENCE_MS: i64 = 5 * 60_000;
 
-/// The Redis key of the lease for delivering events.
 const EVENTS_LEASE_KEY: &str = "stampede:events";
 
 /// How long the lease for one round of events lasts, in milliseconds: the endpoint's timeout, and 10 s for the ledger.
@@ -111,8 +104,9 @@ pub struct Sweeper<'a, R, S, K, P, W> {
     pub owner: &'a str,
     /// The app's clock: events are due and signed by it.
     pub clock: &'a dyn Fn() -> Millis,
-    /// Milliseconds by which Redis's clock is ahead of the ledger's, which erasing goes by.
-    pub redis_ahead_ms: i64,
+    /// Milliseconds by which Redis's clock is ahead of the ledger's, which erasing goes by; `None` if Redis did not say:
+    /// nothing is erased.
+    pub redis_ahead_ms: Option<i64>,
     /// A clock that is never set back: the time since any moment.
     pub stopwatch: &'a dyn Fn() -> Duration,
     /// Logs a notice. It is called at the end of the step that the notice comes from: an instance that is killed in a
@@ -326,7 +320,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             return Ok(());
         }
         // What is erased does not come back, and a clock can be wrong by months for a moment.
-        let ahead_ms = self.sweeper.redis_ahead_ms;
+        let Some(ahead_ms) = self.sweeper.redis_ahead_ms else { return Ok(()) };
         if ahead_ms.abs() > MAX_CLOCK_DIFFERENCE_MS {
             let because = format!("the clock of Redis minus that of the ledger is {} s", ahead_ms / 1_000);
             self.report.add_notice("nothing is erased, because a clock is wrong", "clock", &"Redis", because);
