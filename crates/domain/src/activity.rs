@@ -24,7 +24,6 @@ use crate::{
 /// Maximum number of units of a SKU.
 pub const MAX_TOTAL: i64 = 1_000_000_000;
 
-/// Maximum number of languages into which a text is translated.
 const MAX_LANGUAGES: usize = 20;
 
 /// Maximum amount of an order, in minor units: the largest integer that Lua and JavaScript represent exactly.

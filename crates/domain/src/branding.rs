@@ -9,9 +9,7 @@ use crate::variables::{Fault, Variables};
 /// The name in `static/` that [`Branding::name`] replaces.
 pub const DEFAULT_NAME: &str = "Stampede";
 
-/// Maximum number of characters in a name.
 const MAX_NAME: usize = 60;
-/// Languages of the pages.
 const LANGUAGES: [&str; 2] = ["en", "zh"];
 
 /// Text in the accent colour stands on these grounds of `static/assets/css/stampede.css`: `--ground` in light mode,

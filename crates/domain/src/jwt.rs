@@ -150,7 +150,6 @@ pub struct Verifier {
 }
 
 struct Key {
-    /// The key's id, of a JWK that has one.
     kid: Option<String>,
     key: DecodingKey,
 }
@@ -203,7 +202,6 @@ impl Rules {
         Self { algorithm, issuer: issuer.to_owned(), audience: audience.to_owned() }
     }
 
-    /// Verifies a token with each of `keys` until one has signed it.
     fn verify_with_any<'a>(
         &self,
         token: &str,
@@ -246,7 +244,6 @@ impl Rules {
     }
 }
 
-/// The public keys in a PEM, a JWK or a set of JWKs.
 fn public_keys(
     algorithm: &str,
     text: &str,

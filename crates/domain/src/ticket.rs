@@ -159,15 +159,11 @@ mod tests {
         }
     }
 
-    fn issued() -> String {
-        TicketKeys::new(SECRET).issue(&ticket()).expect("a secret")
-    }
-
     #[test]
     fn a_ticket_is_valid_for_its_activity_until_it_expires() {
         let verify = |activity: &str, now| {
-            let activity = ActivityId::parse(activity).expect("id");
-            TicketKeys::new(SECRET).verify(&issued(), &activity, Millis(now))
+            let (keys, activity) = (TicketKeys::new(SECRET), ActivityId::parse(activity).expect("id"));
+            keys.verify(&keys.issue(&ticket()).expect("a secret"), &activity, Millis(now))
         };
         assert_eq!(verify("demo", 999_999), Ok(ticket()));
         assert_eq!(verify("demo", 1_000_000), Err(TicketError::Expired));
@@ -197,17 +193,5 @@ mod tests {
         let text = keys.issue(&longest).expect("a secret");
         assert!(text.len() <= MAX_BYTES, "{} bytes", text.len());
         assert_eq!(keys.verify_signature(&text), Ok(longest));
-    }
-
-    #[test]
-    fn only_an_active_or_old_secret_verifies_a_ticket() {
-        let text = issued();
-        for secrets in ["another secret, and a long one too", "", &format!("retired:{SECRET}")] {
-            assert_eq!(TicketKeys::new(secrets).verify_signature(&text), Err(TicketError::Forged), "{secrets}");
-        }
-        let both = TicketKeys::new(&format!("Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f {SECRET}"));
-        assert!(both.verify_signature(&text).is_ok());
-        let new = both.issue(&ticket()).expect("a secret");
-        assert!(TicketKeys::new(SECRET).verify_signature(&new).is_err(), "the first one signs");
     }
 }

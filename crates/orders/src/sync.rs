@@ -44,7 +44,6 @@ pub enum SyncOutcome {
     Fenced,
 }
 
-/// Options of `lua/sync.lua`.
 #[derive(Serialize)]
 struct Options<'a> {
     closed_ttl: i64,

@@ -166,7 +166,6 @@ pub struct Providers<C> {
     pub stripe: Option<Stripe<C>>,
 }
 
-/// One of [`Providers`].
 enum Selected<'a, C> {
     Webhook(&'a Webhook<C>),
     Stripe(&'a Stripe<C>),

@@ -54,7 +54,6 @@ pub async fn close_due<R: Redis, S: Sql, P: Provider>(
     Ok(report)
 }
 
-/// Applies what the provider said about a session.
 async fn apply_answer<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

@@ -82,7 +82,6 @@ impl Memory {
     }
 }
 
-/// The shared copy.
 #[derive(Serialize, Deserialize)]
 struct Copy {
     /// The URL that it was fetched from: a copy of another one is not used.

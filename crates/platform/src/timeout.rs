@@ -28,7 +28,6 @@ thread_local! {
 struct Timer {
     /// Ticks so far; the timer does not tick while there are no waiters.
     ticks: Cell<u64>,
-    /// The id of the next waiter.
     next_id: Cell<u64>,
     running: Cell<bool>,
     /// The tick at which a waiter's timeout has elapsed, and its notifier, by the waiter's id.

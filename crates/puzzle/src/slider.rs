@@ -17,10 +17,7 @@ pub const PIECE_SIZE: u16 = 56;
 /// Accepted horizontal distance from the gap, in pixels.
 const TOLERANCE: i64 = 2;
 
-/// Minimum duration of a slide by hand, in milliseconds.
 const MIN_DURATION_MS: i64 = 250;
-
-/// Maximum samples of a track.
 const MAX_SAMPLES: usize = 400;
 
 /// A drawn puzzle.

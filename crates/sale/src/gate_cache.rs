@@ -16,7 +16,6 @@ use stores::ttl;
 
 use crate::reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest};
 
-/// Maximum number of bans.
 const MAX_BANS: usize = 64;
 
 /// What to do with a reservation.

@@ -85,24 +85,6 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_taken_once_and_for_one_activity() {
-        let (mut counts, sale, other) = (InstanceCounts::default(), id("sale"), id("other"));
-        counts.record_abuse(&sale, "192.0.2.1".to_owned());
-        counts.record_abuse(&sale, "192.0.2.1".to_owned());
-        counts.record_refusal(&sale, Refusal::Code(Code::SoldOut));
-        counts.record_refusal(&sale, Refusal::Code(Code::NotOpen));
-        counts.record_refusal(&sale, Refusal::Code(Code::SoldOut));
-        counts.record_refusal(&sale, Refusal::SignIn("exp"));
-        counts.record_abuse(&other, "192.0.2.1".to_owned());
-        let mut taken = counts.take(&sale);
-        taken.sort();
-        let expected = [("192.0.2.1", 2), ("refused:not_open", 1), ("refused:sign_in:exp", 1), ("refused:sold_out", 2)];
-        assert_eq!(taken, expected.map(|(name, count)| (name.to_owned(), count)));
-        assert_eq!(counts.take(&sale), []);
-        assert_eq!(counts.take(&other), [("192.0.2.1".to_owned(), 1)]);
-    }
-
-    #[test]
     fn one_call_reports_eight_addresses_and_the_next_ones_the_rest() {
         let (mut counts, sale) = (InstanceCounts::default(), id("sale"));
         (0..20).for_each(|n| counts.record_abuse(&sale, format!("192.0.2.{n}")));

@@ -114,13 +114,6 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_by_a_limit_names_those_used_up_and_waits_whole_seconds() {
-        let problem = add_to_problem(Problem::new(Code::RateLimited, ""), 2_001, &limits());
-        assert_eq!((problem.retry_after, problem.violated_policies), (Some(3), vec!["user".to_owned()]));
-        assert_eq!(problem.headers.len(), 2);
-    }
-
-    #[test]
     fn only_refusals_that_waiting_helps_get_the_wait() {
         for (code, expected) in [
             (Code::Overloaded, Some(5)),

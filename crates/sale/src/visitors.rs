@@ -24,7 +24,6 @@ pub struct CachedActivity {
     pub spec: ActivitySpec,
     /// The version of the activity, to be compared with the gate's.
     pub version: i64,
-    /// The activity's state in its text form.
     state: String,
 }
 

@@ -52,7 +52,6 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     result.map(Outcome::into_response)
 }
 
-/// The role that a call needs.
 fn required_role(call: &Call<'_>) -> Role {
     match call.endpoint {
         Admin::ReplayCallback | Admin::RefundCallback | Admin::DismissCallback => Role::Money,

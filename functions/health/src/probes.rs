@@ -23,7 +23,6 @@ pub fn live() -> Response {
     Response::json(200, &Live { status: "ok" })
 }
 
-/// The results of the checks of readiness.
 struct Readiness {
     checks: Checks,
     /// `<check>: <what is wrong>`.

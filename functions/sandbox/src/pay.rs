@@ -19,7 +19,6 @@ use serde::Deserialize;
 use serde_json::json;
 use stores::http_client::{HttpClient, HttpRequest};
 
-/// Timeout of a callback, in milliseconds.
 const TIMEOUT_MS: i64 = 5_000;
 
 #[derive(Deserialize)]

@@ -16,7 +16,6 @@ use platform::{
 use serde::Deserialize;
 use serde_json::json;
 
-/// How long a token is valid, in seconds.
 const TOKEN_LIFETIME_SECONDS: i64 = 12 * 3_600;
 
 #[derive(Deserialize)]

@@ -88,7 +88,6 @@ pub(crate) fn whole_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result
     deserializer.deserialize_any(WholeNumber)
 }
 
-/// Formats serde's path as an RFC 6901 pointer.
 fn pointer(path: &Path) -> String {
     path.iter()
         .map(|segment| match segment {

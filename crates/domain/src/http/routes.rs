@@ -8,7 +8,6 @@ use http::Method;
 
 use crate::http::problem::{Code, Problem};
 
-/// The most parameters that a path has.
 const MAX_PARAMS: usize = 2;
 
 /// A method of a path.

@@ -32,10 +32,7 @@ pub const STRIKE_TTL_MS: i64 = 30 * 24 * 3_600 * 1_000;
 /// Milliseconds for which a ban is kept after its end: hosts' clocks differ, and the row of an active one must stay.
 const BAN_RETENTION_MS: i64 = 24 * 3_600 * 1_000;
 
-/// Maximum number of users that [`load_users_at_limit`] returns.
 const MAX_USERS_AT_LIMIT: usize = 1_000;
-
-/// Maximum number of bans in one script call.
 const BATCH_SIZE: usize = 1_000;
 
 /// The user or address that a ban applies to.

@@ -13,7 +13,6 @@ use stores::{
 
 use crate::scripts::SHED;
 
-/// Name of the switch in the ledger.
 const SWITCH: &str = "shed";
 
 /// Turns load shedding on or off, also for activities that are published later. Returns the number of gates that were

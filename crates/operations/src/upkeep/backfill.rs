@@ -42,7 +42,6 @@ use crate::{
     upkeep::budget::Timer,
 };
 
-/// Length of a ULID in the index.
 const ULID_LENGTH: usize = 26;
 
 /// Orders that a pass writes, in the order of the passes.
@@ -116,7 +115,6 @@ pub(super) async fn count_indexed<R: Redis>(redis: &R, keys: &Keys) -> Result<i6
     Ok(length / ULID_LENGTH as i64)
 }
 
-/// Reads up to `count` orders of the index from `position` on.
 async fn read_index<R: Redis>(
     redis: &R,
     activity: &ActivityId,

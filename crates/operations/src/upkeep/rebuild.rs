@@ -145,7 +145,6 @@ impl FoundGate {
     }
 }
 
-/// Options of `lua/reset.lua`.
 #[derive(Serialize)]
 struct ResetOptions {
     #[serde(skip_serializing_if = "Option::is_none")]

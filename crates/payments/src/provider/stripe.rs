@@ -24,7 +24,6 @@ const SESSION_EXTRA_SECONDS: i64 = 31 * 60;
 
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// A day, in milliseconds.
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
 /// Languages of Stripe's payment page, by their values of `locale`.
@@ -51,7 +50,6 @@ pub struct Stripe<C> {
     pub shop_url: String,
 }
 
-/// Body of an error response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ErrorBody {

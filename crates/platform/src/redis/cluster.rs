@@ -7,7 +7,6 @@ use std::ops::RangeInclusive;
 use crc::{CRC_16_XMODEM, Crc};
 use stores::ports::RedisArg;
 
-/// Number of slots of a cluster.
 const SLOTS: u16 = 16_384;
 
 /// Commands of this app that have no key: any server answers.

@@ -162,7 +162,6 @@ impl Redis {
     }
 }
 
-/// A step of a schedule.
 #[derive(Debug, Clone)]
 enum Step {
     /// A request of a ticket for a SKU and quantity. If the cache sends it, Redis decides it.

@@ -3,7 +3,6 @@
 use super::row_reader::RowReader;
 use crate::ports::{Dialect, Sql, StoreError};
 
-/// The migrations of a dialect, oldest first.
 fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
     match dialect {
         Dialect::Sqlite => &[(1, include_str!("../../sql/sqlite/0001_ledger.sql"))],

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use domain::{branding::Branding, http::problem::Code};
+use domain::branding::Branding;
 use tempfile::TempDir;
 
 use super::*;
@@ -36,21 +36,11 @@ impl Site {
         Self { cache: FileCache::new(folder.path()), _folder: folder, branding: Branding::default() }
     }
 
-    fn try_request(
-        &mut self,
-        method: &str,
-        path: &str,
-        headers: &[(&'static str, &str)],
-    ) -> Result<Response, ApiError> {
-        let method = method.parse().unwrap();
-        let request = Request::new(method, path.to_owned(), headers, Vec::new(), "test".to_owned());
+    fn request(&mut self, path: &str, headers: &[(&'static str, &str)]) -> Response {
+        let request = Request::new("GET".parse().unwrap(), path.to_owned(), headers, Vec::new(), "test".to_owned());
         let settings = Settings::parse(&domain::settings::Variables(&|_| "".into())).unwrap();
         let settings = Settings { branding: self.branding.clone(), ..settings };
-        respond(&mut self.cache, &settings, None, &request)
-    }
-
-    fn request(&mut self, path: &str, headers: &[(&'static str, &str)]) -> Response {
-        let response = self.try_request("GET", path, headers).unwrap();
+        let response = respond(&mut self.cache, &settings, None, &request).unwrap();
         assert!(header(&response, "content-security-policy").contains("default-src 'none'"));
         assert_eq!(header(&response, "x-content-type-options"), "nosniff");
         response
@@ -131,21 +121,6 @@ fn a_missing_file_is_a_404_page() {
         let response = site.get(path);
         assert_eq!((response.status, &response.body[..]), (404, &b"nothing here"[..]), "{path}");
         assert_eq!(header(&response, "cache-control"), "public, max-age=10");
-    }
-}
-
-#[test]
-fn other_methods_and_unknown_api_routes_are_refused() {
-    let mut site = Site::new();
-    for (method, path, expected) in [
-        ("POST", "/", Code::MethodNotAllowed),
-        ("OPTIONS", "/", Code::MethodNotAllowed),
-        ("POST", "/settings.json", Code::MethodNotAllowed),
-        ("GET", "/api/nothing", Code::NotFound),
-        ("POST", "/sandbox/sign-in", Code::NotFound),
-    ] {
-        let refused = site.try_request(method, path, &[]);
-        assert!(matches!(refused, Err(ApiError::Problem(problem)) if problem.code == expected), "{method} {path}");
     }
 }
 
