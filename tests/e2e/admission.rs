@@ -133,6 +133,9 @@ async fn a_rotated_start_key_applies_everywhere_within_two_seconds_and_the_old_o
     let app = TestApp::shared();
     let (activity, other) = (app.create_activity(json!({"per_user": 1})).await, app.create_activity(json!({})).await);
     let (ada, ben) = (app.create_buyer(&activity, "ada").await, app.create_buyer(&activity, "ben").await);
+    let script = app.http.get(&format!("/api/activities/{}/gate.js", activity.id), "").await.is(200);
+    assert!(script.header("content-type").starts_with("text/javascript"), "{script:?}");
+    assert!(script.body.contains(&activity.start_key), "{script:?}");
     let with_key_of_other = TestActivity { start_key: other.start_key.clone(), ..activity.clone() };
     app.reserve(&with_key_of_other, &ada, "a", 1).await.is_problem(403, "start_key_invalid");
     app.rotate_start_key(&activity).await.is(200);

@@ -120,20 +120,6 @@ async fn a_signed_callback_with_an_invalid_body_is_refused_without_a_server_erro
 }
 
 #[tokio::test]
-async fn only_the_buyer_of_a_paid_order_can_request_its_refund() {
-    let app = TestApp::shared();
-    let (activity, buyer, order_no, body) = create_order_with_session(&app).await;
-    app.refund(&order_no, &buyer.jwt).await.is_problem(409, "state_conflict");
-    app.send_callback("evt-refund", &body).await.is(204);
-    app.refund(&order_no, &app.sign_in("eve")).await.is_problem(404, "not_found");
-    app.cancel(&order_no, &buyer.jwt).await.is_problem(409, "state_conflict");
-    let refunding = app.refund(&order_no, &buyer.jwt).await.is(202);
-    assert_eq!(refunding.text("status"), "refunding");
-    app.sweep_until_refunded(&order_no, &buyer.jwt).await;
-    assert_eq!(app.finish_and_count(&activity).await, [10, 0, 0]);
-}
-
-#[tokio::test]
 async fn an_activity_may_refuse_requests_for_a_refund() {
     let app = TestApp::shared();
     for (window, status) in [(json!(0), 409), (json!(3_600), 202)] {

@@ -7,7 +7,6 @@ use std::{
 };
 
 use futures::future::join_all;
-use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 use support::{Response, TestApp, eventually, eventually_is, exchange};
@@ -126,22 +125,6 @@ async fn a_users_orders_come_newest_first_in_pages() {
     };
     assert_eq!(page("").await, created[..2]);
     assert_eq!(page(&created[1]).await, created[2..]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_users_queued_order_is_listed_without_the_order_writer() {
-    let app = TestApp::dedicated();
-    app.with_app(|app| app.signal_trigger("redis", Signal::SIGSTOP)).expect("a process of the Redis trigger");
-    let activity = app.create_activity(json!({})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    // Another ticket of the user, which makes no order.
-    app.create_buyer(&activity, "ada").await;
-    let order_no = app.reserve(&activity, &buyer, "a", 1).await.is(202).text("order_no");
-    let listed = app.http.get("/api/orders", &buyer.jwt).await.is(200).json();
-    assert_eq!((listed[0]["order_no"].as_str(), listed[0]["status"].as_str()), (Some(&*order_no), Some("queued")));
-    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
-    let stranger = app.sign_in("bob");
-    assert_eq!(app.http.get("/api/orders", &stranger).await.is(200).json(), json!([]));
 }
 
 /// Sends `times` requests one after the other on one connection, and returns the latency of each.

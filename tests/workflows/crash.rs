@@ -104,6 +104,10 @@ async fn a_crashed_replay_makes_one_order() {
             fixture.reserve(1, "ada", 1).await.unwrap();
             fixture.reserve(2, "bob", 1).await.unwrap();
             assert_eq!(fixture.write_batch().await.unwrap().failed, 1);
+            let letter = dead_letters::load(&fixture.sql, &fixture.order_no(2)).await.unwrap().expect("a dead letter");
+            assert_eq!(letter.reason, "no_room_in_ledger");
+            let refused = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2)).await.unwrap();
+            assert_eq!(refused, dead_letters::RequeueOutcome::Refused("sold_out".to_owned()));
             fixture.restock(1).await;
         },
         async |fixture| dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(2)).await.map(|_| ()),

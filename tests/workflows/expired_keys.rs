@@ -31,18 +31,6 @@ async fn draining_an_activity_whose_keys_expired_creates_no_keys() {
 }
 
 #[tokio::test]
-async fn orders_of_a_stream_that_lost_its_group_are_written() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 2, 1).await;
-        fixture.run_redis(&["DEL", &fixture.key("orders")]).await;
-        assert_eq!(fixture.write_batch().await.unwrap().messages, 0, "{ledger}");
-        fixture.reserve(1, "ada", 1).await.unwrap();
-        fixture.recover().await;
-        assert_eq!(fixture.units().await, (1, 1, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn an_activity_is_listed_as_long_as_redis_may_have_its_keys() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;

@@ -184,43 +184,6 @@ async fn a_total_stays_between_the_live_units_and_the_maximum() {
 }
 
 #[tokio::test]
-async fn a_failed_order_is_a_dead_letter_and_can_be_replayed() {
-    use orders::dead_letters::{self, RequeueOutcome};
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 1, 1).await;
-        fixture.set_stock(2).await;
-        fixture.reserve(1, "ada", 1).await.unwrap();
-        fixture.reserve(2, "bob", 1).await.unwrap();
-        assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");
-        let lost = fixture.order_no(2);
-        let letter = dead_letters::load(&fixture.sql, &lost).await.unwrap().expect("a dead letter");
-        assert_eq!(letter.reason, "no_room_in_ledger", "{ledger}");
-        let refused = dead_letters::requeue(&fixture.redis, &fixture.sql, &lost).await.unwrap();
-        assert_eq!(refused, RequeueOutcome::Refused("sold_out".to_owned()), "{ledger}");
-        fixture.restock(1).await;
-        for expected in [RequeueOutcome::Queued, RequeueOutcome::Refused("same".to_owned())] {
-            assert_eq!(dead_letters::requeue(&fixture.redis, &fixture.sql, &lost).await.unwrap(), expected, "{ledger}");
-        }
-        fixture.write_batch().await.unwrap();
-        assert_eq!(fixture.ledger_status(&lost).await, Some(OrderStatus::PendingPayment), "{ledger}");
-        assert_eq!(fixture.units().await, (0, 2, 0), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn an_unreadable_message_does_not_block_the_stream() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 2, 1).await;
-        fixture.run_redis(&["XADD", &fixture.key("orders"), "*", "o", "nonsense"]).await;
-        fixture.reserve(1, "ada", 1).await.unwrap();
-        assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}");
-        let letters = orders::dead_letters::list(&fixture.sql, "", 200).await.unwrap();
-        let mine = letters.iter().filter(|letter| letter.order_no.starts_with(fixture.activity.as_str()));
-        assert_eq!(mine.map(|letter| letter.message.as_str()).collect::<Vec<_>>(), ["nonsense"], "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn bans_are_listed_in_pages_until_they_end() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::order::OrderStatus;
 use proptest::{prelude::*, test_runner::Config};
 
-use crate::fixture::{Fixture, LEDGERS, new_fixture};
+use crate::fixture::{LEDGERS, RealFixture, new_fixture};
 
 const USERS: [&str; 4] = ["ada", "bob", "cyd", "dee"];
 const PER_USER: i64 = 3;
@@ -115,8 +115,6 @@ impl Model {
         }
     }
 }
-
-type RealFixture = Fixture<crate::stores::RealRedis, crate::stores::RealLedger>;
 
 async fn perform(fixture: &RealFixture, step: &Step) {
     match step {

@@ -73,6 +73,11 @@ const SMALL_INDEXES: [&str; 10] = [
     "strikes_at_limit",
 ];
 
+/// A table `numbers` with the numbers `n` from 1 to `last`, for a statement on either ledger.
+fn numbers_to(last: i64) -> String {
+    format!("WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})")
+}
+
 /// Inserts [`OTHER_ORDERS`] orders: most are paid or expired, some wait for payment. One of the activities has an id
 /// that begins with the fixture's.
 async fn insert_other_orders(fixture: &RealFixture) {
@@ -82,15 +87,9 @@ async fn insert_other_orders(fixture: &RealFixture) {
         let copy = "INSERT INTO activities SELECT ?1, spec, '[[\"phone\", -1]]', starts_at, ends_at, pay_timeout_ms, pay_extension_ms, \
              per_user, refund_restocks, state, nonce, version, updated_at FROM activities WHERE id = ?2";
         sql.run(copy, vec![id(n).into(), fixture.activity.as_str().into()]).await.unwrap();
-        let (numbers, hex) = match sql.dialect() {
-            Dialect::Sqlite => (
-                "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2) ",
-                "printf('%023X', n)",
-            ),
-            Dialect::Postgres => (
-                "WITH numbers (n) AS (SELECT generate_series(1, CAST(?2 AS BIGINT))) ",
-                "lpad(upper(to_hex(n)), 23, '0')",
-            ),
+        let hex = match sql.dialect() {
+            Dialect::Sqlite => "printf('%023X', n)",
+            Dialect::Postgres => "lpad(upper(to_hex(n)), 23, '0')",
         };
         let insert = format!(
             "INSERT INTO orders (order_no, activity, sku, user_id, quantity, amount, currency, status, live, \
@@ -98,9 +97,10 @@ async fn insert_other_orders(fixture: &RealFixture) {
              'phone', 'user ' || n, 1, 100, 'EUR', CASE WHEN n % 100 = 0 THEN 'pending_payment' \
              WHEN n % 3 = 0 THEN 'expired' ELSE 'paid' END, CASE WHEN n % 100 <> 0 AND n % 3 = 0 THEN 0 ELSE 1 END, \
              n, {due}, n FROM numbers",
+            numbers = numbers_to(OTHER_ORDERS / 10),
             due = i64::MAX / 2,
         );
-        sql.run(&insert, vec![id(n).into(), (OTHER_ORDERS / 10).into()]).await.unwrap();
+        sql.run(&insert, vec![id(n).into()]).await.unwrap();
     }
     sql.run("ANALYZE", Vec::new()).await.unwrap();
 }
@@ -308,15 +308,10 @@ async fn a_sweep_reads_no_processed_callbacks() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 3).await;
         let sql = &fixture.sql;
-        let numbers = match sql.dialect() {
-            Dialect::Sqlite => {
-                "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 50000) "
-            }
-            Dialect::Postgres => "WITH numbers (n) AS (SELECT generate_series(1, 50000)) ",
-        };
         let insert = format!(
-            "INSERT INTO callbacks (id, type, order_no, received_at, outcome, next_try_at) {numbers} \
-             SELECT 'processed ' || n, 'payment.failed', 'order ' || n, n, 'no_change', n FROM numbers"
+            "INSERT INTO callbacks (id, type, order_no, received_at, outcome, next_try_at) {} \
+             SELECT 'processed ' || n, 'payment.failed', 'order ' || n, n, 'no_change', n FROM numbers",
+            numbers_to(50_000)
         );
         sql.run(&insert, Vec::new()).await.unwrap();
         sql.run("ANALYZE", Vec::new()).await.unwrap();
@@ -337,15 +332,10 @@ async fn a_sweep_reads_no_processed_callbacks() {
 async fn lists_of_activities_read_as_many_as_they_show() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 3).await;
-        let copies = match fixture.sql.dialect() {
-            Dialect::Sqlite => {
-                "WITH RECURSIVE copies (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM copies WHERE n < 2000) "
-            }
-            Dialect::Postgres => "WITH copies (n) AS (SELECT generate_series(1, 2000)) ",
-        };
         let copy = format!(
-            "INSERT INTO activities {copies} SELECT id || '-' || n, spec, '[]', starts_at + n, ends_at + n, pay_timeout_ms, \
-             pay_extension_ms, per_user, refund_restocks, state, nonce, version, updated_at FROM activities, copies"
+            "INSERT INTO activities {} SELECT id || '-' || n, spec, '[]', starts_at + n, ends_at + n, pay_timeout_ms, \
+             pay_extension_ms, per_user, refund_restocks, state, nonce, version, updated_at FROM activities, numbers",
+            numbers_to(2_000)
         );
         let sql = Recording::new(&fixture.sql);
         fixture.sql.run(&copy, Vec::new()).await.unwrap();

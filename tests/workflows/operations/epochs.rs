@@ -163,21 +163,6 @@ async fn a_stray_message_of_an_old_epoch_becomes_a_dead_letter_and_changes_nothi
     }
 }
 
-#[tokio::test]
-async fn publishing_again_after_a_redis_loss_counts_the_ledgers_orders() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 3, 2).await;
-        fixture.pending_order(1, "ada", 1).await;
-        fixture.paid_order(2, "bob").await;
-        fixture.delete_redis_keys().await;
-        resume(&fixture).await;
-        assert_eq!(epochs::load(&fixture.sql, &fixture.activity).await.unwrap(), 2, "{ledger}: a new epoch");
-        assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}");
-        assert_eq!(fixture.refusal(1, "ada", 1).await, None, "{ledger}: a replay");
-        assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}: takes nothing");
-    }
-}
-
 /// Publishing rebuilds a gate that is missing. Afterwards the activity accepts orders, and they are written.
 #[tokio::test]
 async fn two_concurrent_rebuilds_of_a_lost_gate_leave_an_activity_that_sells() {

@@ -198,11 +198,7 @@ async fn the_limit_per_user_cannot_be_lowered_after_publishing() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 4, 2).await;
         fixture.reserve(1, "ada", 2).await.unwrap();
-        let put = async |per_user| {
-            let mut spec = fixture.stored().await.spec;
-            spec.per_user = per_user;
-            fixture.operator().put(&fixture.activity, spec, None).await.unwrap()
-        };
+        let put = async |per_user| fixture.change_spec(|spec| spec.per_user = per_user).await;
         assert!(matches!(put(1).await, OperationOutcome::Conflict(_)), "{ledger}");
         assert_eq!(fixture.write_batch().await.unwrap().failed, 0, "{ledger}");
         assert!(matches!(put(3).await, OperationOutcome::Done(_)), "{ledger}");
@@ -222,30 +218,17 @@ async fn an_activity_that_counts_too_many_held_units_can_be_paused_and_restocked
             fixture.run_redis(&["HINCRBY", &stats, "held:phone", units]).await;
         };
         add_held("1").await;
-        let operator = fixture.operator();
         for state in [ActivityState::Paused, ActivityState::Published] {
-            let result = operator.set_state(&fixture.activity, state).await.unwrap();
+            let result = fixture.set_state(state).await;
             assert!(matches!(result, OperationOutcome::Done(_)), "{ledger}: {result:?}");
         }
-        let lowered = operator.restock(&fixture.activity, &fixture.sku, -1, None).await.unwrap();
+        let lowered = fixture.restock(-1).await;
         assert!(matches!(lowered, OperationOutcome::Conflict(_)), "{ledger}: {lowered:?}");
         let reply = fixture.reserve(3, "cyd", 1).await.unwrap();
         assert!(matches!(reply.outcome, ReserveOutcome::Refused(Code::SoldOut, _)), "{ledger}: {reply:?}");
-        assert!(
-            matches!(
-                operator.restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap(),
-                OperationOutcome::Done(_)
-            ),
-            "{ledger}"
-        );
+        assert!(matches!(fixture.restock(1).await, OperationOutcome::Done(_)), "{ledger}");
         add_held("-1").await;
-        assert!(
-            matches!(
-                operator.restock(&fixture.activity, &fixture.sku, 1, None).await.unwrap(),
-                OperationOutcome::Done(_)
-            ),
-            "{ledger}"
-        );
+        assert!(matches!(fixture.restock(1).await, OperationOutcome::Done(_)), "{ledger}");
         // The next sweep puts the unit that was counted twice on sale.
         fixture.check_gates().await;
         assert_eq!(fixture.units().await, (2, 2, 0), "{ledger}");

@@ -216,12 +216,10 @@ async fn an_activity_that_the_ledger_lost_is_recreated_and_its_orders_are_backfi
 async fn a_paid_order_that_the_restored_ledger_has_as_unpaid_stays_paid() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
-        let order_no = fixture.paid_order(1, "ada").await;
-        fixture.restore_older_ledger(&[&order_no]).await;
-        let insert = "INSERT INTO orders (order_no, activity, sku, user_id, quantity, amount, currency, status, live, \
-             created_at, updated_at) VALUES (?1, ?2, 'phone', 'ada', 1, 100, 'EUR', 'pending_payment', 1, 1, 1)";
-        let params = vec![order_no.to_string().into(), fixture.activity.as_str().into()];
-        fixture.sql.run(insert, params).await.unwrap();
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        fixture.back_up().await;
+        fixture.payment_succeeded(&order_no, "e").await.unwrap();
+        fixture.restore_backup().await;
         pause(&fixture).await;
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 1, epoch: 2 }, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");

@@ -19,11 +19,9 @@ use stores::{
 };
 
 use crate::{
-    fixture::{Fixture, LEDGERS, NOW, new_fixture},
-    stores::{RealLedger, RealRedis, slowed},
+    fixture::{LEDGERS, NOW, RealFixture, new_fixture},
+    stores::{RealLedger, slowed},
 };
-
-type RealFixture = Fixture<RealRedis, RealLedger>;
 
 /// A ledger that fails inserts of orders with a value that contains `matching`, or every statement while `unavailable`.
 /// With `loses_response`, the statement takes effect before it fails.
@@ -32,14 +30,14 @@ struct FailingLedger<'a> {
     matching: &'static str,
     error: fn(String) -> StoreError,
     loses_response: bool,
-    unavailable: Cell<bool>,
+    unavailable: bool,
 }
 
 impl<'a> FailingLedger<'a> {
     /// A ledger that gives no answer to inserts of `poison`'s orders.
     fn new(sql: &'a RealLedger) -> Self {
         let error = StoreError::LedgerUnavailable;
-        Self { sql, matching: "poison", error, loses_response: false, unavailable: Cell::new(false) }
+        Self { sql, matching: "poison", error, loses_response: false, unavailable: false }
     }
 }
 
@@ -50,7 +48,7 @@ impl Sql for FailingLedger<'_> {
 
     async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         let is_match = |value: &SqlValue| matches!(value, SqlValue::Text(text) if text.contains(self.matching));
-        if self.unavailable.get() || (statement.starts_with("INSERT INTO orders") && params.iter().any(is_match)) {
+        if self.unavailable || (statement.starts_with("INSERT INTO orders") && params.iter().any(is_match)) {
             if self.loses_response {
                 self.sql.run(statement, params).await?;
             }
@@ -155,7 +153,7 @@ async fn an_order_whose_insert_lost_its_response_is_never_marked_failed() {
 async fn the_time_to_pay_starts_when_an_order_is_written_not_when_its_batch_was_reclaimed() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 5).await;
-        let down = FailingLedger { unavailable: Cell::new(true), ..FailingLedger::new(&fixture.sql) };
+        let down = FailingLedger { unavailable: true, ..FailingLedger::new(&fixture.sql) };
         let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &down, &fixture.activity, NOW, 0).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         order_writer::write_new(&fixture.redis, &down, &fixture.activity, NOW).await.unwrap_err();
@@ -170,27 +168,6 @@ async fn the_time_to_pay_starts_when_an_order_is_written_not_when_its_batch_was_
         assert_eq!(report.written, 2, "{ledger}");
         let pay_by = fixture.order_row(&fixture.order_no(1)).await.order.pay_by.unwrap();
         assert!(pay_by >= NOW.plus(500 + 300_000), "{ledger}: {pay_by:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_long_ledger_outage_makes_no_dead_letter() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        for n in 0..3 {
-            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-        }
-        let sql = FailingLedger { unavailable: Cell::new(true), ..FailingLedger::new(&fixture.sql) };
-        assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
-        for delivery in 2..3 * MAX_DELIVERIES {
-            match order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await {
-                Err(_) => assert!(delivery <= MAX_DELIVERIES, "{ledger}"),
-                Ok(report) => assert_eq!((report.written, report.failed, report.unanswered), (0, 0, 3), "{ledger}"),
-            }
-        }
-        sql.unavailable.set(false);
-        assert_eq!(fixture.write_reclaimed().await.unwrap().written, 3, "{ledger}");
-        assert_eq!(fixture.units().await, (2, 3, 0), "{ledger}");
     }
 }
 
@@ -376,12 +353,8 @@ async fn moving_the_end_of_an_activity_into_the_past_loses_no_order() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 1).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
-        let mut spec = fixture.stored().await.spec;
-        spec.ends_at = Millis(1);
-        assert!(
-            matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)),
-            "{ledger}"
-        );
+        let changed = fixture.change_spec(|spec| spec.ends_at = Millis(1)).await;
+        assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}: {changed:?}");
         assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}");
         assert_eq!(fixture.units().await, (2, 1, 0), "{ledger}");
     }

@@ -80,18 +80,6 @@ async fn all_events_of_an_order_are_sent_in_order_and_signed() {
 }
 
 #[tokio::test]
-async fn without_an_endpoint_no_events_are_stored() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 2).await;
-        set_enabled(&fixture.sql, false).await.unwrap();
-        let order_no = fixture.pending_order(1, "ada", 2).await;
-        fixture.payment_succeeded(&order_no, "e").await.unwrap();
-        assert_eq!(events::count_waiting(&fixture.sql).await.unwrap(), 0, "{ledger}");
-        assert!(events::list_for_order(&fixture.sql, &order_no).await.unwrap().is_empty(), "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn a_failed_order_sends_an_event_too() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;

@@ -101,6 +101,8 @@ async fn whatever_is_in_the_stream_ends_acknowledged_under_its_own_id() {
         let pending = fixture.run_redis(&["XPENDING", &stream, "writers"]).await;
         assert_eq!(pending[0], RedisValue::Int(0), "{ledger}: pending for ever");
         assert_eq!(letters(&fixture).await.len(), 4, "{ledger}");
+        let kept = dead_letters::list(&fixture.sql, "", 200).await.unwrap();
+        assert!(kept.iter().any(|letter| letter.message == "nonsense"), "{ledger}: {kept:?}");
     }
 }
 

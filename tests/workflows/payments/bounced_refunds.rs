@@ -143,24 +143,6 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_parked_and_sent_again_b
 }
 
 #[tokio::test]
-async fn a_bounced_refund_of_an_overpayment_is_parked_and_sent_again() {
-    for ledger in LEDGERS {
-        let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-        let order_no = fixture.paid_order(1, "ada").await;
-        fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
-        provider.refund_behaviour.set(RefundBehaviour::Succeed);
-        fixture.send_refunds(&provider, 0).await.unwrap();
-        assert_eq!(refund_failed(&fixture, &order_no, "second", "re_0", "f").await, CallbackEffect::Parked, "{ledger}");
-        assert_eq!(parked_callbacks(&fixture).await, bounced_callback("f"), "{ledger}");
-        parked::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
-        fixture.send_refunds(&provider, 60_000).await.unwrap();
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
-        assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-    }
-}
-
-#[tokio::test]
 async fn a_failed_refund_is_sent_again_once_however_often_its_failure_is_reported() {
     for ledger in LEDGERS {
         for fails_at_once in [false, true] {

@@ -9,12 +9,8 @@ use domain::{
     webhook::PaymentProvider,
 };
 use operations::upkeep::passes;
-use orders::{
-    event_delivery::{WebhookTarget, deliver_due},
-    ledger::events::set_enabled,
-};
+use orders::{event_delivery::deliver_due, ledger::events::set_enabled};
 use payments::{
-    commands::CommandOutcome,
     ledger::{
         addresses, callback_rows,
         refunds::{self, Refund},
@@ -32,6 +28,7 @@ use crate::{
     crash_points::{Crashing, CrashingFixture, crash_at_every_call, crash_at_every_call_and_recover},
     fakes::{FakeEndpoint, FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, new_fixture},
+    orders::events::TARGET,
 };
 
 /// Wraps `service` so that it shares the crash point of the fixture's stores.
@@ -97,10 +94,8 @@ async fn a_crashed_checkout_leaves_one_session_and_a_payable_order() {
         },
         async |fixture, point| {
             let order_no = fixture.order_no(1);
-            let again = fixture.checkout(&provider, &order_no, "sealed").await.unwrap();
-            assert!(matches!(again, CommandOutcome::Done(_)), "{point}: {again:?}");
+            let order = fixture.check_out(&provider, &order_no).await;
             let session = provider.last_session(&order_no.to_string());
-            let CommandOutcome::Done(order) = again else { return };
             assert_eq!(order.checkout_url, Some(format!("https://provider.example/{session}")), "{point}");
             assert!(addresses::load(&fixture.sql, &order_no).await.unwrap().is_some(), "{point}");
             // The ledger knows the session, so the sweeper can ask the provider about its payment.
@@ -129,9 +124,7 @@ async fn a_session_that_ended_early_is_replaced_once_even_after_a_crash() {
         async |fixture, point| {
             let order_no = fixture.order_no(1);
             fixture.session_ended(&order_no, &format!("cs-{order_no}-1"), "ended").await.unwrap();
-            let CommandOutcome::Done(order) = fixture.checkout(&provider, &order_no, "sealed").await.unwrap() else {
-                panic!("{point}")
-            };
+            let order = fixture.check_out(&provider, &order_no).await;
             assert_eq!(order.checkout_url, Some(format!("https://provider.example/cs-{order_no}-2")), "{point}");
             assert_eq!(fixture.redis_checkout_url(&order_no).await, order.checkout_url, "{point}");
             let sessions = provider.sessions.borrow().keys().filter(|(of, _)| *of == order_no.to_string()).count();
@@ -291,8 +284,6 @@ async fn a_refund_whose_sender_crashes_after_a_failure_ends_refunded() {
 
 #[tokio::test]
 async fn all_events_are_delivered_in_order_after_the_sender_crashes() {
-    const TARGET: WebhookTarget<'static> =
-        WebhookTarget { url: "https://shop.example", secrets: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" };
     let endpoint = FakeEndpoint::default();
     crash_at_every_call(
         2,

@@ -14,30 +14,10 @@ use payments::{
 };
 
 use crate::{
-    fakes::{FakeProvider, RefundBehaviour},
+    fakes::FakeProvider,
     fixture::{LEDGERS, NOW, new_fixture},
     payments::{bounced_refunds::requested_refund, report},
 };
-
-#[tokio::test]
-async fn a_second_payment_is_refunded_and_the_order_stays_paid() {
-    for ledger in LEDGERS {
-        let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        fixture.payment_succeeded_with_id(&order_no, "first").await.unwrap();
-        for _ in 0..2 {
-            fixture.payment_succeeded_with_id(&order_no, "second").await.unwrap();
-        }
-        let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-        assert_eq!(open.len(), 1, "{ledger}: {open:?}");
-        assert_eq!((open[0].kind, open[0].payment.as_str()), (RefundKind::Overpayments, "second"), "{ledger}");
-        provider.refund_behaviour.set(RefundBehaviour::Succeed);
-        fixture.send_refunds(&provider, 0).await.unwrap();
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-        assert_eq!(fixture.units().await, (4, 0, 1), "{ledger}");
-    }
-}
 
 /// Someone refunds a part of the payment in the provider's dashboard.
 #[tokio::test]
@@ -203,35 +183,5 @@ async fn a_callback_for_an_order_that_is_not_written_yet_is_parked_and_reapplied
         assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(reapply().await, ResolveOutcome::NotParked, "{ledger}: once");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_parked_payment_can_be_refunded_or_dismissed_once() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        for event in ["a", "b"] {
-            assert_eq!(
-                fixture.apply_callback("payment.succeeded", &order_no, event, 99).await.unwrap(),
-                CallbackEffect::Parked
-            );
-        }
-        let id = |event: &str| format!("{event}-{order_no}");
-        let refund = async |id: &str| parked::refund(&fixture.redis, &fixture.sql, id, NOW).await.unwrap();
-        assert_eq!(refund(&id("a")).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
-        assert_eq!(refund(&id("a")).await, ResolveOutcome::NotParked, "{ledger}");
-        assert_eq!(
-            parked::dismiss(&fixture.sql, &id("b")).await.unwrap(),
-            ResolveOutcome::Done(CallbackEffect::Changed)
-        );
-        assert_eq!(callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
-        let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-        assert_eq!((open.len(), open[0].money.amount), (1, 99), "{ledger}");
-        assert_eq!(
-            fixture.ledger_status(&order_no).await,
-            Some(OrderStatus::PendingPayment),
-            "{ledger}: the order is untouched"
-        );
     }
 }

@@ -20,8 +20,7 @@ use stores::{
 };
 
 use crate::{
-    fakes::{FakeEndpoint, FakeKeyValue, FakeProvider},
-    fixture::{LEDGERS, NOW, TICKET_SECRET, new_fixture, open_connection},
+    fixture::{LEDGERS, NOW, Services, new_fixture, open_connection, sweeper},
     payments::report,
     stores::{RealLedger, RealRedis},
 };
@@ -55,21 +54,8 @@ impl Sql for Failing<'_> {
 
 impl Failing<'_> {
     async fn sweep(&self, redis: &RealRedis, now: Millis) -> Report {
-        let sweeper = Sweeper {
-            redis,
-            key_value: &FakeKeyValue::default(),
-            sql: self,
-            provider: Some(&FakeProvider::default()),
-            http: &FakeEndpoint::default(),
-            events: None,
-            ticket_secret: TICKET_SECRET,
-            retention: Default::default(),
-            redis_ahead_ms: 0,
-            owner: "a sweeper",
-            clock: &|| NOW,
-            stopwatch: &|| self.stopwatch.get(),
-            log: &|_| (),
-        };
+        let services = Services::accepting();
+        let sweeper = Sweeper { stopwatch: &|| self.stopwatch.get(), ..sweeper((redis, self), &services, &|| NOW) };
         match sweeper.run(now).await.unwrap() {
             SweepOutcome::Swept(report, None) => *report,
             other => panic!("{other:?}"),

@@ -13,16 +13,6 @@ use ulid::Ulid;
 use crate::fixture::new_fixture;
 
 #[tokio::test]
-async fn the_last_unit_is_sold_once() {
-    let fixture = new_fixture("sqlite", 1, 1).await;
-    let attempts = (0..200).map(|n| fixture.reserve(n, ["a", "b", "c"][n as usize % 3], 1));
-    let won = futures::future::join_all(attempts).await.into_iter();
-    let won = won.filter(|reply| matches!(reply.as_ref().unwrap().outcome, ReserveOutcome::Queued(_))).count();
-    assert_eq!(won, 1);
-    assert_eq!(fixture.units().await, (0, 1, 0));
-}
-
-#[tokio::test]
 async fn no_user_holds_more_than_the_limit() {
     let fixture = new_fixture("sqlite", 100, 3).await;
     let attempts = futures::future::join_all((0..50).map(|n| fixture.reserve(n, "ada", 2))).await;
