@@ -176,7 +176,11 @@ async fn a_killed_primary_is_replaced_by_its_replica_and_nothing_is_oversold() {
     let sale = create_sale(&app, &cluster, 1).await;
     let buyers = app.create_buyers(&sale, UNITS as usize + 5).await;
     join_all(buyers[..EARLY].iter().map(|buyer| app.place_order(&sale, buyer))).await;
-    assert_eq!(cluster.confirm_writes(1, &sale.id), 1);
+    eventually("the replica to have every order", async || match cluster.confirm_writes(1, &sale.id) {
+        0 => Err("it has not confirmed them"),
+        _ => Ok(()),
+    })
+    .await;
     let start = Instant::now();
     cluster.nodes[1].kill();
     let late = reserve_for_all(&app, &sale, &buyers[EARLY..], &Cell::new(0)).await;

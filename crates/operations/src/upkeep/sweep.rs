@@ -244,7 +244,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         Ok(())
     }
 
-    /// Expires orders while Redis does not answer. A later sweep syncs them.
+    /// Expires orders while Redis does not answer (G17). A later sweep syncs them.
     async fn expire_in_ledger(&mut self) -> Result<(), StoreError> {
         let sql = self.sweeper.sql;
         for activity in activities::list_with_due_orders(sql, self.now, Millis(0)).await? {
