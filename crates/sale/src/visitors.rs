@@ -10,9 +10,8 @@ use domain::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ledger::activities::{Activity, ListedActivity},
+    ledger::activities::{Activity, ListedActivity, RETENTION_AFTER_END_MS},
     read_gate::GateSnapshot,
-    warm_up::RETENTION_AFTER_END_MS,
 };
 
 /// An activity's spec and state as stored in key-value.

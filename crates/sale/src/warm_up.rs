@@ -19,13 +19,9 @@ use stores::{
 };
 
 use crate::{
-    ledger::activities::Activity,
+    ledger::activities::{Activity, RETENTION_AFTER_END_MS},
     scripts::{LOWER_TOTALS, WARM_UP},
 };
-
-/// Milliseconds for which Redis keeps an activity's keys after its end or its last warm-up, whichever is later. Refunds
-/// still move units in that time.
-pub const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// Result of a warm-up.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -8,7 +8,7 @@ use domain::{
     time::Millis,
 };
 use futures::future::join_all;
-use sale::warm_up::RETENTION_AFTER_END_MS;
+use sale::ledger::activities::RETENTION_AFTER_END_MS;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use stores::{

@@ -24,7 +24,7 @@ use orders::{
     stream,
     sync::{self, SyncOutcome, apply_transitions},
 };
-use sale::{ledger::activities, warm_up::RETENTION_AFTER_END_MS};
+use sale::ledger::activities::{self, RETENTION_AFTER_END_MS};
 use stores::{
     ledger::{
         leases::{self, Lease},

@@ -15,8 +15,6 @@ use stores::{
     ports::{Sql, SqlValue, StoreError},
 };
 
-use crate::warm_up::RETENTION_AFTER_END_MS;
-
 /// An activity as the ledger has it. As JSON, it is what operators see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "ActivityForOperators", description = "An activity as operators see it.")]
@@ -160,6 +158,10 @@ pub async fn expected_gates<S: Sql>(
         })
         .collect()
 }
+
+/// Milliseconds for which Redis keeps an activity's keys after its end or its last warm-up, whichever is later. Refunds
+/// still move units in that time.
+pub const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
 /// How long Redis may have keys of an activity after its end or last change, in milliseconds: as long as it keeps them,
 /// and a day for a warm-up that came late.
