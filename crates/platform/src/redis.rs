@@ -142,16 +142,12 @@ async fn run_in_cluster(name: &str, args: &[RedisArg], timeout: Duration) -> Res
     };
     let host = server(&address, CONNECT_TIMEOUT).await.map(|server| cluster::host_of(&server.url).to_owned())?;
     let moved_to = cluster::full_address(moved_to, &host);
-    let is_due = SLOTS.with_borrow_mut(|(_, read_at)| {
-        let now = clock::now();
-        let is_due = now.0 - read_at.0 >= SLOTS_INTERVAL_MS;
-        if is_due {
-            *read_at = now;
+    let now = clock::now();
+    if SLOTS.with_borrow(|(_, read_at)| now.0 - read_at.0 >= SLOTS_INTERVAL_MS) {
+        SLOTS.with_borrow_mut(|(_, read_at)| *read_at = now);
+        if let Ok(ranges) = read_slots(&address).await {
+            SLOTS.with_borrow_mut(|(known, _)| *known = ranges);
         }
-        is_due
-    });
-    if is_due && let Ok(ranges) = read_slots(&address).await {
-        SLOTS.with_borrow_mut(|(known, _)| *known = ranges);
     }
     run_at(&moved_to, name, args, timeout).await
 }
@@ -220,12 +216,12 @@ async fn server(address: &str, timeout: Duration) -> Result<Shared<Server>, Stor
             if address.is_empty() {
                 // The first that answers.
                 let opening: Vec<_> = seeds.map(|url| Box::pin(open(url.to_owned()))).collect();
-                return match opening.is_empty() {
-                    true => Err(StoreError::RedisUnavailable("the variable redis_url is empty".to_owned())),
-                    false => select_ok(opening).await.map(|(server, _)| server),
-                };
+                if opening.is_empty() {
+                    return Err(StoreError::RedisUnavailable("the variable redis_url is empty".to_owned()));
+                }
+                return select_ok(opening).await.map(|(server, _)| server);
             }
-            let url = cluster::with_address(seeds.into_iter().next().unwrap_or_default(), address);
+            let url = cluster::with_address(urls.split_ascii_whitespace().next().unwrap_or_default(), address);
             let because = |error| {
                 StoreError::RedisUnavailable(format!(
                     "{address}, a server of the cluster (does redis_host allow it?): {error}"
@@ -284,11 +280,11 @@ async fn execute(server: &Server, name: &str, args: &[RedisArg]) -> Result<Vec<R
 
 /// The first text of a reply.
 fn text(reply: Vec<RedisValue>) -> String {
-    let texts = reply.into_iter().filter_map(|value| match value {
+    let text = reply.into_iter().find_map(|value| match value {
         RedisValue::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         _ => None,
     });
-    texts.into_iter().next().unwrap_or_default()
+    text.unwrap_or_default()
 }
 
 fn to_redis_value(value: RedisResult) -> RedisValue {
