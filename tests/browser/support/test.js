@@ -67,13 +67,12 @@ export const test = base.extend({
     const [pages, errors] = [[], []];
     await use(async (path, options) => {
       const context = await browser.newContext(options);
-      context.on("weberror", (error) => errors.push(error.error().stack ?? `${error.error()}`));
-      context.on("console", (message) => {
-        // Chromium also logs error responses that the page handles, Firefox requests that end with the page: ignore them.
-        const text = message.text();
-        const isIgnored = text.startsWith("Failed to load resource") || text.includes("CORS request did not succeed");
-        if (message.type() === "error" && !isIgnored) errors.push(text);
-      });
+      // Chromium also logs error responses that the page handles, Firefox requests that end with the page: ignore them.
+      const note = (text) => {
+        if (!text.startsWith("Failed to load resource") && !text.includes("CORS request did not succeed")) errors.push(text);
+      };
+      context.on("weberror", (error) => note(error.error().stack ?? `${error.error()}`));
+      context.on("console", (message) => message.type() === "error" && note(message.text()));
       await context.addInitScript(logViolations);
       if (oldBrowser) await context.addInitScript(removeNewApis);
       const page = await context.newPage();
