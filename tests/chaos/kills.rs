@@ -49,13 +49,15 @@ enum Recovery {
     Rebuild,
     /// Nothing but sweeps.
     Sweeps,
+    /// Nothing is killed, but messages vanish from the stream: sweeps send them again.
+    Resends,
 }
 
 impl Recovery {
     /// Longer than a round, or so short that unpaid orders expire in it.
     fn pay_timeout_seconds(self) -> i64 {
         match self {
-            Self::Rebuild => 600,
+            Self::Rebuild | Self::Resends => 600,
             Self::Sweeps => 30,
         }
     }
@@ -183,6 +185,10 @@ impl Drop for AofSizeRecorder {
 fn kill_processes(cluster: &Cluster, durability: Durability, recovery: Recovery, mut rng: Rng) -> Vec<Instant> {
     let recorder = AofSizeRecorder::start(&cluster.app.with_redis(|redis| redis.directory().to_owned()));
     let mut redis_kills = vec![];
+    if recovery == Recovery::Resends {
+        lose_messages(cluster, &mut rng);
+        return redis_kills;
+    }
     for kill in 1..=KILLS_PER_ROUND {
         thread::sleep(Duration::from_millis(rng.u64(100..1_200)));
         if kill == 1 && cluster.restart_postgres(Duration::from_millis(rng.u64(..1_000))) {
@@ -211,6 +217,34 @@ fn kill_processes(cluster: &Cluster, durability: Durability, recovery: Recovery,
         stopped.for_each(|index| cluster.restart(index));
     }
     redis_kills
+}
+
+/// Removes one in fifty of the messages from the stream before an order writer has ended with them.
+fn lose_messages(cluster: &Cluster, rng: &mut Rng) {
+    const LOSE: &str =
+        "local stream, last, seen, lost = redis.call('KEYS', '*:orders')[1], ARGV[1], tonumber(ARGV[2]), 0
+        for _, message in ipairs(stream and redis.call('XRANGE', stream, '(' .. last, '+') or {}) do
+          last, seen = message[1], seen + 1
+          if seen % 50 == tonumber(ARGV[3]) then lost = lost + redis.call('XDEL', stream, last) end
+        end
+        return { last, seen, lost }";
+    let url = cluster.app.variables.get("redis_url");
+    let mut redis = redis::Client::open(url).and_then(|client| client.get_connection()).expect("Redis");
+    let (mut last, mut seen, mut all_lost, offset) = ("0".to_owned(), 0, 0, rng.u8(..50));
+    for _ in 0..20 {
+        let signal_writer =
+            |signal| cluster.with_process(0, |app| app.signal_trigger("redis", signal)).expect("a writer");
+        signal_writer(Signal::SIGSTOP);
+        thread::sleep(Duration::from_millis(100));
+        let lose = redis::cmd("EVAL").arg(LOSE).arg(0).arg(last).arg(seen).arg(offset).query(&mut redis);
+        let lost: u32;
+        (last, seen, lost) = lose.expect("a reply");
+        all_lost += lost;
+        signal_writer(Signal::SIGCONT);
+        thread::sleep(Duration::from_millis(rng.u64(..20)));
+    }
+    println!("{all_lost} of {seen} messages vanished");
+    assert!(all_lost > 0, "no message vanished");
 }
 
 /// Runs one round on a `cluster` that was started with `durability`: kills processes while buyers order, then checks the
@@ -293,6 +327,7 @@ async fn run_round(seed: u64, durability: Durability, recovery: Recovery, start:
                 "seed {seed}: a paid order has the status {status}"
             );
         }
+        assert!(recovery != Recovery::Resends || status != "failed", "seed {seed}: {order_no} has failed");
         // The ledger has no order of a ticket that failed. If Redis has lost the failure, the ticket may still make one.
         if status == "failed" {
             continue;
@@ -328,6 +363,13 @@ async fn with_appendfsync_always_kills_lose_no_order() {
 async fn with_appendfsync_everysec_kills_lose_at_most_two_seconds_and_oversell_nothing() {
     for seed in seeds(1) {
         run_round(seed, Durability::EverySecond, Recovery::Rebuild, Cluster::of_one).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_accepted_order_is_written_though_messages_vanish_from_the_stream() {
+    for (seed, start) in seeds(2).into_iter().zip([Cluster::of_one, |redis: &[&str]| Cluster::behind_nginx(1, redis)]) {
+        run_round(seed, Durability::Always, Recovery::Resends, start).await;
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     },
     workflow::{
         Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund,
-        Replay, Reserve, Restock, SHORT, Sweep, Sync, Workflow, Write,
+        Replay, Reserve, Restock, SHORT, Sweep, Sync, Trim, Workflow, Write,
     },
 };
 
@@ -105,6 +105,17 @@ fn a_dead_letter_that_is_requeued_while_its_order_fails_is_written_or_waits_agai
     }
     let long = [Sweep, LateSweep, Rebuild].map(|long| vec![long, Replay]);
     explore_all("sqlite", Start::Refused, &long, Faults::default());
+}
+
+#[test]
+fn an_order_whose_message_vanishes_at_any_call_is_written_or_becomes_a_dead_letter() {
+    let pairs = [Sweep, Write, Reserve].map(|other| vec![Trim, other]);
+    explore_all("sqlite", Start::Pending, &pairs, ONE_FAULT);
+    let pairs = [Write, Replay].map(|other| vec![Trim, other]);
+    explore_all("sqlite", Start::Refused, &pairs, ONE_FAULT);
+    for ledger in ["sqlite", "postgres"] {
+        explore_all(ledger, Start::Pending, &[vec![Trim, Sweep, Write], vec![Trim, Rebuild]], Faults::default());
+    }
 }
 
 #[test]

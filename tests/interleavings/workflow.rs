@@ -28,8 +28,9 @@ use payments::{
 };
 use sale::reserve::ReserveOutcome;
 use stores::{
-    Sql, StoreError,
+    Redis, Sql, StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
+    keys::Keys,
 };
 
 use crate::{
@@ -75,13 +76,15 @@ pub enum Workflow {
     /// A sweep after order 1 is due.
     LateSweep,
     Audit,
+    /// A defect: removes every message from the stream.
+    Trim,
     /// A defect: cancels order 1, and marks it synced without a call to Redis.
     CancelUnheard,
 }
 
 pub use Workflow::{
     Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund, Replay,
-    Reserve, ReserveAgain, Restock, Sweep, Sync, Write,
+    Reserve, ReserveAgain, Restock, Sweep, Sync, Trim, Write,
 };
 
 /// Workflows of a few calls: every interleaving of each two runs.
@@ -144,6 +147,10 @@ impl Workflow {
             Rebuild => rebuild_and_resume(&fixture).await?,
             Sweep => sweep_all(&fixture, SYNC_AT).await.map(|_| true)?,
             LateSweep => sweep_all(&fixture, DUE).await.map(|_| true)?,
+            Trim => {
+                let orders = Keys::of(&fixture.activity).named("orders");
+                fixture.redis.command("XTRIM", vec![orders.into(), "MAXLEN".into(), "0".into()]).await.map(|_| true)?
+            }
             CancelUnheard => {
                 order_changes::cancel(&fixture.sql, &order_no, NOW).await?;
                 fixture.sql.run("UPDATE orders SET unsynced_since = 0", vec![]).await.map(|_| true)?
