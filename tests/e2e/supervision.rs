@@ -9,6 +9,7 @@ use std::{
 };
 
 use dev::{
+    documents,
     engine::Engine,
     poll::{self, Probe},
     ports,
@@ -115,6 +116,22 @@ async fn killed_processes_restart_and_orders_survive() {
         shop.wait_until_pending(&next_order, &jwt).await;
     }
     assert!(up.process.output().contains("starting it again"), "{}", up.process.output());
+    up.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_sale_that_the_readme_simulates_keeps_every_invariant() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let up = Up::start(temp_dir.path(), ports::pick_unused().expect("a port"), &["--no-demo"]);
+    let root = root::find().expect("the project");
+    let commands = documents::commands(&fs::read_to_string(root.join("README.md")).expect("the README"));
+    let command = commands.iter().find(|command| command.starts_with("scripts/stampede ")).expect("the command");
+    let mut simulation = Command::new("sh");
+    // Cargo builds `ring` again for another CARGO_MANIFEST_DIR.
+    simulation.current_dir(root).args(["-c", command]).env_remove("CARGO_MANIFEST_DIR").env("STAMPEDE_URL", &up.url);
+    let ended = simulation.env("STAMPEDE_ENV_FILE", up.directory.join("env")).output().expect("a shell");
+    let report = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && report.contains("Every invariant held."), "{report}{ended:?}");
     up.stop();
 }
 

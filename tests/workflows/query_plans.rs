@@ -125,9 +125,9 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     fixture.cancel(&cancelled).await.unwrap();
     fixture.payment_succeeded(&cancelled, "late").await.unwrap();
     fixture.checked_out_order(provider, 3, "bob").await;
-    let newest = order_rows::list_for_user(sql, &ada, None, 1).await.unwrap();
+    let newest = order_rows::list_for_user(sql, &ada, None, 1, NOW).await.unwrap();
     let before = Some((newest[0].created_at, &newest[0].order_no));
-    assert_eq!(order_rows::list_for_user(sql, &ada, before, 1).await.unwrap().len(), 1);
+    assert_eq!(order_rows::list_for_user(sql, &ada, before, 1, NOW).await.unwrap().len(), 1);
     activities::list_lately_on_sale(sql, NOW).await.unwrap();
     order_rows::load_many(sql, &[&order_no, &cancelled]).await.unwrap();
 
@@ -205,7 +205,7 @@ async fn the_orders_of_an_activity_are_paged_by_number_whatever_the_collation() 
         newest_first.sort_by_key(|order_no| std::cmp::Reverse(order_no.ulid()));
         let ada = UserId::parse("ada").unwrap();
         fixture.sql.run("UPDATE orders SET created_at = 1", Vec::new()).await.unwrap();
-        let listed = order_rows::list_for_user(&fixture.sql, &ada, None, 20).await.unwrap();
+        let listed = order_rows::list_for_user(&fixture.sql, &ada, None, 20, NOW).await.unwrap();
         assert_eq!(listed.into_iter().map(|order| order.order_no).collect::<Vec<_>>(), newest_first, "{ledger}");
     }
 }

@@ -6,7 +6,10 @@ use domain::{
     time::Millis,
 };
 use futures::future::join_all;
-use stores::ports::{Redis, Sql, StoreError};
+use stores::{
+    ledger::clock::Clock,
+    ports::{Redis, Sql, StoreError},
+};
 
 use super::status;
 use crate::ledger::order_rows;
@@ -23,54 +26,56 @@ pub struct Page<'a> {
     pub limit: i64,
 }
 
-/// Lists a page of a user's orders, newest first. Those that are queued or failed are read from Redis, for `activities`
-/// only. Also returns the first of these that Redis could not read; of them, the page has the ledger's orders.
+/// Lists a page of a user's orders, newest first, as they are now. Those that the ledger does not have, queued and failed
+/// ones, are read from Redis, for `activities` only. Also returns the first of these that Redis could not read; of them, the
+/// page has the ledger's orders.
 pub async fn list<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activities: &[ActivityId],
     user: &UserId,
     page: Page<'_>,
+    now: impl Into<Clock>,
 ) -> Result<(Vec<Order>, Vec<ActivityId>), StoreError> {
-    // Redis first: an order that is written between the two reads is in both, never in none.
-    let loading: Vec<_> = activities.iter().map(|activity| status::load_unwritten(redis, activity, user)).collect();
-    let (mut unwritten, mut unread) = (Vec::new(), Vec::new());
-    for (activity, loaded) in activities.iter().zip(join_all(loading).await) {
-        match loaded {
-            Ok(orders) => unwritten.extend(orders),
+    let before = match page.before {
+        None => None,
+        Some(order_no) => match position(redis, sql, user, order_no).await? {
+            None => return Ok((Vec::new(), Vec::new())),
+            Some(created_at) => Some((created_at, order_no)),
+        },
+    };
+    let tickets = join_all(activities.iter().map(|activity| status::load_tickets(redis, activity, user))).await;
+    let mut orders = order_rows::list_for_user(sql, user, before, page.limit, now).await?;
+    // Redis is asked last: it also has an order that was written after the ledger was read.
+    let loading = tickets.into_iter().map(async |tickets| {
+        let mut missing = tickets?;
+        missing.retain(|order_no| !orders.iter().any(|listed| listed.order_no == *order_no));
+        status::load_orders(redis, &missing).await
+    });
+    let (loaded, mut unread) = (join_all(loading).await, Vec::new());
+    for (activity, found) in activities.iter().zip(loaded) {
+        match found {
+            Ok(found) => orders.extend(found),
             Err(_) => unread.push(activity.clone()),
         }
     }
     unread.truncate(MAX_UNREAD);
-    let before = match page.before {
-        None => None,
-        Some(order_no) => match position(sql, &unwritten, user, order_no).await? {
-            None => return Ok((Vec::new(), unread)),
-            Some(created_at) => Some((created_at, order_no)),
-        },
-    };
-    let mut orders = order_rows::list_for_user(sql, user, before, page.limit).await?;
-    for order in unwritten {
-        let is_in_page = before.is_none_or(|before| (order.created_at, &order.order_no) < before);
-        if is_in_page && !orders.iter().any(|listed| listed.order_no == order.order_no) {
-            orders.push(order);
-        }
-    }
+    orders.retain(|order| before.is_none_or(|before| (order.created_at, &order.order_no) < before));
     orders.sort_by(|a, b| (b.created_at, &b.order_no).cmp(&(a.created_at, &a.order_no)));
     orders.truncate(usize::try_from(page.limit).unwrap_or_default());
     Ok((orders, unread))
 }
 
 /// When an order of the user was created; `None` if there is no such order.
-async fn position<S: Sql>(
+async fn position<R: Redis, S: Sql>(
+    redis: &R,
     sql: &S,
-    unwritten: &[Order],
     user: &UserId,
     order_no: &OrderNo,
 ) -> Result<Option<Millis>, StoreError> {
-    if let Some(order) = unwritten.iter().find(|order| order.order_no == *order_no) {
-        return Ok(Some(order.created_at));
-    }
-    let found = order_rows::load(sql, order_no).await?.filter(|row| row.order.user == *user);
-    Ok(found.map(|row| row.order.created_at))
+    let order = match order_rows::load(sql, order_no).await? {
+        Some(row) => Some(row.order),
+        None => status::load_order(redis, order_no).await?.order,
+    };
+    Ok(order.filter(|order| order.user == *user).map(|order| order.created_at))
 }

@@ -15,8 +15,7 @@ pub static DECLINE: Script = Script::new("decline", &[include_str!("../lua/decli
 pub static STATUS: Script = Script::new("status", &[lua::ORDER, lua::READ_ORDER, include_str!("../lua/status.lua")]);
 
 /// Reads a user's orders that the ledger does not have.
-pub static UNWRITTEN_ORDERS: Script =
-    Script::new("unwritten_orders", &[lua::ORDER, lua::READ_ORDER, include_str!("../lua/unwritten_orders.lua")]);
+pub static LIST: Script = Script::new("list", &[lua::ORDER, lua::READ_ORDER, include_str!("../lua/list.lua")]);
 
 /// Delivers messages of the stream to a writer.
 pub static READ_MESSAGES: Script = Script::new("read_messages", &[include_str!("../lua/read_messages.lua")]);
@@ -42,7 +41,7 @@ pub static ALL: [&Script; 11] = [
     &REACQUIRE,
     &DECLINE,
     &STATUS,
-    &UNWRITTEN_ORDERS,
+    &LIST,
     &READ_MESSAGES,
     &RESEND,
     &START_WRITING,

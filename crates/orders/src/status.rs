@@ -1,4 +1,4 @@
-//! Reads orders from Redis (`lua/status.lua`, `lua/unwritten_orders.lua`).
+//! Reads orders from Redis (`lua/status.lua`, `lua/list.lua`).
 
 use domain::{
     ids::{ActivityId, OrderNo, UserId},
@@ -13,7 +13,7 @@ use stores::{
 use ulid::Ulid;
 
 use crate::{
-    scripts::{STATUS, UNWRITTEN_ORDERS},
+    scripts::{LIST, STATUS},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
 
@@ -52,30 +52,35 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<Order
     Ok(OrderLookup { now: Millis(reply.int()?), order, is_complete })
 }
 
-/// Returns the orders of a user in `activity` that the ledger does not have, queued and failed ones, as far as their
-/// tickets are noted: `sale::admission::MAX_OPEN_TICKETS` at most.
-pub async fn load_unwritten<R: Redis>(
+/// Returns the numbers of the orders of a user in `activity` whose tickets are noted, `sale::admission::MAX_OPEN_TICKETS` at
+/// most. A ticket that was not used has no order.
+pub async fn load_tickets<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     user: &UserId,
-) -> Result<Vec<Order>, StoreError> {
-    let keys = Keys::of(activity);
-    let range = [keys.tickets(user), "0".to_owned(), "-1".to_owned()].map(RedisArg::from).into();
-    let mut tickets = Reply::new(redis.command("ZRANGE", range).await?);
-    let mut script_keys = keys.all(["queued", "stats"]);
-    while tickets.remaining() > 0 {
-        script_keys.push(keys.order(parse_ulid(&mut tickets)?));
-    }
-    let mut orders = Vec::new();
-    if script_keys.len() == 2 {
-        return Ok(orders);
-    }
-    let mut reply = UNWRITTEN_ORDERS.run(redis, script_keys, Vec::new()).await?.after("found")?;
+) -> Result<Vec<OrderNo>, StoreError> {
+    let range = [Keys::of(activity).tickets(user), "0".to_owned(), "-1".to_owned()].map(RedisArg::from).into();
+    let mut reply = Reply::new(redis.command("ZRANGE", range).await?);
+    let mut tickets = Vec::new();
     while reply.remaining() > 0 {
-        let order_no = OrderNo::new(activity.clone(), parse_ulid(&mut reply)?);
-        orders.push(parse_order(&mut reply, order_no)?);
+        tickets.push(OrderNo::new(activity.clone(), parse_ulid(&mut reply)?));
     }
-    Ok(orders)
+    Ok(tickets)
+}
+
+/// Looks for `orders` of one activity in Redis. Returns those that it has.
+pub async fn load_orders<R: Redis>(redis: &R, orders: &[OrderNo]) -> Result<Vec<Order>, StoreError> {
+    let Some(first) = orders.first() else { return Ok(Vec::new()) };
+    let keys = Keys::of(first.activity());
+    let mut script_keys = keys.all(["queued", "stats"]);
+    script_keys.extend(orders.iter().map(|order_no| keys.order(order_no.ulid())));
+    let mut reply = LIST.run(redis, script_keys, Vec::new()).await?.after("found")?;
+    let mut found = Vec::new();
+    while reply.remaining() > 0 {
+        let order_no = OrderNo::new(first.activity().clone(), parse_ulid(&mut reply)?);
+        found.push(parse_order(&mut reply, order_no)?);
+    }
+    Ok(found)
 }
 
 fn parse_ulid(reply: &mut Reply) -> Result<Ulid, StoreError> {

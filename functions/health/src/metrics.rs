@@ -41,7 +41,7 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
     }
     let list = async || {
         let ledger = SpinLedger::open().await;
-        activities::list_in_redis(&ledger, ledger::clock::now(&ledger).await?).await
+        activities::list_in_redis(&ledger, ledger::clock::Clock::Ledger).await
     };
     // Every activity is read by itself, so a Redis that is away is found out first.
     let redis = available("redis", SpinRedis.now().await);

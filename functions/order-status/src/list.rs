@@ -16,7 +16,7 @@ use platform::{
     single_flight::Cached,
 };
 use sale::ledger::activities;
-use stores::ledger::clock;
+use stores::ledger::clock::Clock;
 
 thread_local! {
     static LATELY_ON_SALE: Rc<Cached<Rc<Vec<ActivityId>>>> = Rc::default();
@@ -33,12 +33,10 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
     };
     let limit = paging::number(request, "limit", 100)?.unwrap_or(20);
     let ledger = SpinLedger::open().await;
-    let now = clock::now(&ledger).await?;
-    let fetch = async || activities::list_lately_on_sale(&ledger, now).await.map(Rc::new);
+    let fetch = async || activities::list_lately_on_sale(&ledger, Clock::Ledger).await.map(Rc::new);
     let activities = LATELY_ON_SALE.with(Rc::clone).get_or_fetch(fetch).await?;
     let page = Page { before: before.as_ref(), limit };
-    let (page, unread) = order_list::list(&SpinRedis, &ledger, &activities, &user, page).await?;
-    let page: Vec<_> = page.into_iter().map(|order| order.effective_at(now)).collect();
+    let (page, unread) = order_list::list(&SpinRedis, &ledger, &activities, &user, page, Clock::Ledger).await?;
     let unread: Vec<_> = unread.iter().map(ActivityId::as_str).collect();
     let response = Response::json(200, &page);
     Ok(if unread.is_empty() { response } else { response.header("x-unread-activities", unread.join(" ")) })

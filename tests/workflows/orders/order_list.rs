@@ -44,7 +44,7 @@ async fn queue(fixture: &RealFixture, user: &str, n: u64) -> OrderNo {
 async fn list(fixture: &RealFixture, user: &str, page: Page<'_>) -> Vec<Order> {
     let activities = activities::list_lately_on_sale(&fixture.sql, NOW).await.unwrap();
     let user = UserId::parse(user).unwrap();
-    let (orders, unread) = order_list::list(&fixture.redis, &fixture.sql, &activities, &user, page).await.unwrap();
+    let (orders, unread) = order_list::list(&fixture.redis, &fixture.sql, &activities, &user, page, NOW).await.unwrap();
     assert!(unread.is_empty(), "{unread:?}");
     orders
 }
@@ -128,7 +128,7 @@ async fn queued_orders_cost_a_call_for_each_open_activity_and_one_more_where_the
     let activities = others_and_own(&fixture, 19);
     let redis = CountingRedis(&fixture.redis, Cell::new(0));
     let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
-    let (orders, _) = order_list::list(&redis, &fixture.sql, &activities, &user, page).await.unwrap();
+    let (orders, _) = order_list::list(&redis, &fixture.sql, &activities, &user, page, NOW).await.unwrap();
     assert_eq!(numbers(orders), [order_no]);
     // The first call of a script may find that Redis has not loaded it.
     assert!((21..=22).contains(&redis.1.get()), "{} calls", redis.1.get());
@@ -183,7 +183,7 @@ async fn an_activity_that_redis_fails_on_is_named_and_the_orders_of_the_other_ar
         let queued = queue(&fixture, "ada", 3).await;
         let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
         let (redis, activities) = (WithoutActivity(&fixture.redis, &away), [away.clone(), fixture.activity.clone()]);
-        let (orders, unread) = order_list::list(&redis, &fixture.sql, &activities, &user, page).await.unwrap();
+        let (orders, unread) = order_list::list(&redis, &fixture.sql, &activities, &user, page, NOW).await.unwrap();
         assert_eq!((numbers(orders), unread), (vec![queued, written], vec![away.clone()]), "{ledger}");
     }
 }
@@ -195,6 +195,6 @@ async fn without_redis_the_list_has_what_the_ledger_has_and_names_the_first_acti
     fixture.write_batch().await.unwrap();
     let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
     let activities = others_and_own(&fixture, 20);
-    let (orders, unread) = order_list::list(&NoRedis, &fixture.sql, &activities, &user, page).await.unwrap();
+    let (orders, unread) = order_list::list(&NoRedis, &fixture.sql, &activities, &user, page, NOW).await.unwrap();
     assert_eq!((numbers(orders), &unread[..]), (vec![written], &activities[..20]));
 }

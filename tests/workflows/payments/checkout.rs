@@ -222,7 +222,7 @@ async fn a_session_that_ended_early_is_hidden_and_replaced() {
         provider.end_last_session(&order_no.to_string());
         assert_eq!(fixture.session_ended(&order_no, &ended, "e").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         assert_eq!(fixture.redis_checkout_url(&order_no).await, None, "{ledger}: polling");
-        let listed = order_rows::list_for_user(&fixture.sql, &first.user, None, 10).await.unwrap();
+        let listed = order_rows::list_for_user(&fixture.sql, &first.user, None, 10, NOW).await.unwrap();
         assert!(listed.iter().all(|order| order.checkout_url.is_none()), "{ledger}: the list of orders");
         assert_eq!(
             fixture.ledger_status(&order_no).await,

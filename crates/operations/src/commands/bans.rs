@@ -16,7 +16,7 @@ use futures::future::join_all;
 use sale::ledger::activities;
 use stores::{
     keys::Keys,
-    ledger::{clock, deletion::delete_batch, row_reader::RowReader},
+    ledger::{clock::Clock, deletion::delete_batch, row_reader::RowReader},
     ports::{Redis, Sql, StoreError},
 };
 
@@ -73,7 +73,7 @@ pub async fn ban<R: Redis, S: Sql>(
     let statement = "INSERT INTO bans (kind, name, until, reason) VALUES (?1, ?2, ?3, ?4) \
          ON CONFLICT (kind, name) DO UPDATE SET until = excluded.until, reason = excluded.reason";
     sql.run(statement, vec![kind.into(), name.into(), until.0.into(), reason.into()]).await?;
-    let activities = activities::list_in_redis(sql, clock::now(sql).await?).await?;
+    let activities = activities::list_in_redis(sql, Clock::Ledger).await?;
     let updates = activities.iter().map(|activity| set_in_redis(redis, vec![subject.key(activity)], vec![until]));
     // A server that is away keeps the ban from no other's activities.
     join_all(updates).await.into_iter().collect()
@@ -83,7 +83,7 @@ pub async fn ban<R: Redis, S: Sql>(
 pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) -> Result<(), StoreError> {
     let (kind, name) = subject.kind_and_name();
     sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
-    let activities = activities::list_in_redis(sql, clock::now(sql).await?).await?;
+    let activities = activities::list_in_redis(sql, Clock::Ledger).await?;
     let deletions = activities.iter().map(|activity| redis.command("DEL", vec![subject.key(activity).into()]));
     join_all(deletions).await.into_iter().try_for_each(|deleted| deleted.map(drop))
 }

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use sale::ledger::activities;
 use stores::{
     keys::Keys,
-    ledger::{clock, switches},
+    ledger::{clock::Clock, switches},
     ports::{Redis, Sql, StoreError},
 };
 
@@ -24,7 +24,7 @@ pub async fn set<R: Redis, S: Sql>(redis: &R, sql: &S, on: bool) -> Result<usize
     // The ledger first: a gate that is created meanwhile is either in the list below, or its rebuild reads the new
     // switch.
     switches::set(sql, SWITCH, on).await?;
-    let activities = activities::list_in_redis(sql, clock::now(sql).await?).await?;
+    let activities = activities::list_in_redis(sql, Clock::Ledger).await?;
     // A server that is away keeps the switch from no other's activities.
     let updates = join_all(activities.iter().map(|activity| set_gate_flag(redis, activity, on))).await;
     updates.into_iter().try_fold(0, |sum, updated| updated.map(|updated| sum + usize::from(updated)))

@@ -142,17 +142,26 @@ pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<OrderRow
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
 }
 
-/// Loads an order as buyers see it: an unpaid one whose time to pay is over has expired, even before a sweep expires it.
+/// [`COLUMNS`] and the time, for [`parse_effective`].
+fn columns_at(now: Clock, dialect: Dialect) -> String {
+    format!("{COLUMNS}, {}", now.sql(dialect))
+}
+
+/// Parses an order as buyers see it: an unpaid one whose time to pay is over has expired, even before a sweep expires it.
+fn parse_effective(mut row: Vec<SqlValue>) -> Result<Order, StoreError> {
+    let now = Millis(RowReader::new(row.pop().into_iter().collect()).int()?);
+    Ok(parse_row(row)?.order.effective_at(now))
+}
+
+/// Loads an order as buyers see it.
 pub async fn load_effective<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     now: impl Into<Clock>,
 ) -> Result<Option<Order>, StoreError> {
-    let statement = format!("SELECT {COLUMNS}, {} FROM orders WHERE order_no = ?1", now.into().sql(sql.dialect()));
+    let statement = format!("SELECT {} FROM orders WHERE order_no = ?1", columns_at(now.into(), sql.dialect()));
     let rows = sql.run(&statement, vec![order_no.to_string().into()]).await?;
-    let Some(mut row) = rows.into_iter().next() else { return Ok(None) };
-    let now = Millis(RowReader::new(row.pop().into_iter().collect()).int()?);
-    Ok(Some(parse_row(row)?.order.effective_at(now)))
+    rows.into_iter().next().map(parse_effective).transpose()
 }
 
 /// Loads those of `orders` that exist.
@@ -205,22 +214,27 @@ pub async fn find_differing<S: Sql>(sql: &S, orders: &[RecordedOrder]) -> Result
 }
 
 /// Lists up to `limit` orders of a user, newest first, starting after the order that was created at `before` if it is
-/// given.
+/// given; as buyers see them.
 pub async fn list_for_user<S: Sql>(
     sql: &S,
     user: &UserId,
     before: Option<(Millis, &OrderNo)>,
     limit: i64,
+    now: impl Into<Clock>,
 ) -> Result<Vec<Order>, StoreError> {
     // Two statements, because a condition that holds for every row without `before` would keep an index from finding
     // where the page starts.
     let older = before.map_or("", |_| include_str!("../../sql/orders/older_than.sql"));
-    let statement = format!(include_str!("../../sql/orders/list_for_user.sql"), columns = COLUMNS, older = older);
+    let statement = format!(
+        include_str!("../../sql/orders/list_for_user.sql"),
+        columns = columns_at(now.into(), sql.dialect()),
+        older = older
+    );
     let mut params = vec![user.as_str().into(), limit.into()];
     if let Some((created_at, order_no)) = before {
         params.extend([created_at.0.into(), order_no.to_string().into()]);
     }
-    Ok(parse_rows(sql.run(&statement, params).await?)?.into_iter().map(|row| row.order).collect())
+    sql.run(&statement, params).await?.into_iter().map(parse_effective).collect()
 }
 
 /// Loads up to `limit` orders of an activity with a number greater than `after`, sorted by number.

@@ -11,7 +11,7 @@ use domain::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use stores::{
-    ledger::row_reader::RowReader,
+    ledger::{clock::Clock, row_reader::RowReader},
     ports::{Sql, SqlValue, StoreError},
 };
 
@@ -168,9 +168,10 @@ pub const RETENTION_AFTER_END_MS: i64 = 7 * 24 * 3_600 * 1_000;
 pub const IN_REDIS_MS: i64 = RETENTION_AFTER_END_MS + 24 * 3_600 * 1_000;
 
 /// Lists the activities that may have keys in Redis at `now`: all but drafts and those that are over for [`IN_REDIS_MS`].
-pub async fn list_in_redis<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ActivityId>, StoreError> {
-    let statement = include_str!("../../sql/activities/list_in_redis.sql");
-    let rows = sql.run(statement, vec![now.plus(-IN_REDIS_MS).0.into()]).await?;
+pub async fn list_in_redis<S: Sql>(sql: &S, now: impl Into<Clock>) -> Result<Vec<ActivityId>, StoreError> {
+    let now = now.into().sql(sql.dialect());
+    let statement = format!(include_str!("../../sql/activities/list_in_redis.sql"), now = now);
+    let rows = sql.run(&statement, vec![IN_REDIS_MS.into()]).await?;
     rows.into_iter().map(|row| RowReader::new(row).parse(ActivityId::parse)).collect()
 }
 
@@ -268,12 +269,12 @@ const QUEUED_AFTER_END_MS: i64 = 3_600_000;
 /// Milliseconds by which the ledger's caller may be late against Redis, whose time opens activities.
 const CLOCK_TOLERANCE_MS: i64 = 60_000;
 
-/// Lists the activities whose orders may be queued at `now`: those that started and have not ended an hour ago, the 100
-/// that started last.
-pub async fn list_lately_on_sale<S: Sql>(sql: &S, now: Millis) -> Result<Vec<ActivityId>, StoreError> {
-    let statement = include_str!("../../sql/activities/list_lately_on_sale.sql");
-    let params = vec![now.plus(CLOCK_TOLERANCE_MS).0.into(), now.plus(-QUEUED_AFTER_END_MS).0.into()];
-    let rows = sql.run(statement, params).await?;
+/// Lists the activities whose orders may be queued now: those that started and have not ended an hour ago, the 100 that
+/// started last.
+pub async fn list_lately_on_sale<S: Sql>(sql: &S, now: impl Into<Clock>) -> Result<Vec<ActivityId>, StoreError> {
+    let now = now.into().sql(sql.dialect());
+    let statement = format!(include_str!("../../sql/activities/list_lately_on_sale.sql"), now = now);
+    let rows = sql.run(&statement, vec![CLOCK_TOLERANCE_MS.into(), QUEUED_AFTER_END_MS.into()]).await?;
     rows.into_iter().map(|row| RowReader::new(row).parse(ActivityId::parse)).collect()
 }
 
