@@ -167,21 +167,10 @@ fn any_sequence_of_steps_agrees_with_the_model() {
                         let context = || format!("{ledger}, after step {index} {step:?} of {steps:?}");
                         assert_eq!(fixture.units().await, model.units(), "{}", context());
                         for (ticket, order) in &model.orders {
-                            let order_no = fixture.order_no(*ticket);
-                            assert_eq!(
-                                fixture.redis_status(&order_no).await,
-                                Some(order.2),
-                                "ticket {ticket}, {}",
-                                context()
-                            );
-                            if order.2 != OrderStatus::Queued {
-                                assert_eq!(
-                                    fixture.ledger_status(&order_no).await,
-                                    Some(order.2),
-                                    "ticket {ticket}, {}",
-                                    context()
-                                );
-                            }
+                            let (order_no, status) = (fixture.order_no(*ticket), order.2);
+                            let seen = (fixture.redis_status(&order_no).await, fixture.ledger_status(&order_no).await);
+                            let expected = (Some(status), (status != OrderStatus::Queued).then_some(status));
+                            assert_eq!(seen, expected, "ticket {ticket}, {}", context());
                         }
                     }
                 });
