@@ -26,10 +26,7 @@ async fn orders_are_paid_with_only_http_postgresql_and_a_sweeper() {
         settings.variables.set_ledger(&postgres.url()).expect("a URL");
         calls = Some(use_payment_service(&mut settings.variables));
     });
-    assert!(
-        !app.with_app(|app| app.output()).contains("Active Channels"),
-        "a component is subscribed to a Redis channel"
-    );
+    assert!(!app.with_app(|app| app.output()).contains("Active Channels"), "a component listens to a Redis channel");
     let (http, token) = (app.http.clone(), app.variables.get("cron_token").to_owned());
     let sweeper = tokio::spawn(async move {
         let mut interval = tokio::time::interval(SWEEP_INTERVAL);

@@ -234,12 +234,8 @@ async fn a_client_is_limited_by_its_network_and_others_are_not() {
         let requests = (0..400).map(|n| send(method.clone(), path, format!("2001:db8:7:{n:x}::1")));
         let responses: Vec<_> = futures::stream::iter(requests).buffer_unordered(50).collect().await;
         let count = |status: u16| responses.iter().filter(|response| response.status == status).count();
-        assert!(
-            count(200) >= 100 && count(429) >= 100,
-            "{path}: {} of a /48 passed, {} refused",
-            count(200),
-            count(429)
-        );
+        let (passed, refused) = (count(200), count(429));
+        assert!(passed >= 100 && refused >= 100, "{path}: {passed} of a /48 passed, {refused} refused");
     }
     // Callbacks of a provider come from one address and are not limited.
     for _ in 0..150 {

@@ -130,8 +130,7 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
         assert_eq!(status("", path).await, 400, "{path}");
     }
     assert_eq!(app.requests_containing("/").len(), seen, "{:#?}", app.requests_containing("/"));
-    assert_eq!(
-        [status("OPERATORS.sale.example", "/sale").await, status("operators.sale.example.", "/sale").await],
-        [404, 404]
-    );
+    for host in ["OPERATORS.sale.example", "operators.sale.example."] {
+        assert_eq!(status(host, "/sale").await, 404, "{host}");
+    }
 }
