@@ -82,10 +82,8 @@ async fn a_human_check_counts_once_after_a_crash_and_a_new_check_is_accepted() {
         },
         async |fixture, point| {
             let visitor = visitor(&fixture.activity);
-            assert!(
-                precheck(&fixture.redis, &visitor, Endpoint::Ticket(Ulid(1))).await.unwrap().outcome.is_ok(),
-                "{point}"
-            );
+            let checked = precheck(&fixture.redis, &visitor, Endpoint::Ticket(Ulid(1))).await.unwrap();
+            assert!(checked.outcome.is_ok(), "{point}");
             // The crashed request may have used the first check. After one more use it is refused.
             let _ = admit(&fixture.redis, &visitor, &passed("one"), Ulid(2), NOW).await.unwrap();
             assert!(admit(&fixture.redis, &visitor, &passed("one"), Ulid(3), NOW).await.unwrap().is_err(), "{point}");

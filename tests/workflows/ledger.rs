@@ -27,10 +27,8 @@ async fn migrating_again_changes_nothing() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 1, 1).await;
         schema::migrate(&fixture.sql).await.unwrap();
-        assert_eq!(
-            schema::current_version(&fixture.sql).await.unwrap(),
-            schema::required_version(fixture.sql.dialect())
-        );
+        let version = schema::current_version(&fixture.sql).await.unwrap();
+        assert_eq!(version, schema::required_version(fixture.sql.dialect()));
     }
 }
 
@@ -93,11 +91,8 @@ async fn an_order_that_another_writer_wrote_cannot_be_marked_failed() {
             reason: "undeliverable".to_owned(),
         };
         let late = Transition { order_no: order_no.clone(), state: failed, stream_id: String::new() };
-        assert_eq!(
-            apply_transitions(&fixture.redis, &fixture.activity, &[late]).await.unwrap(),
-            [SyncOutcome::Stale],
-            "{ledger}"
-        );
+        let applied = apply_transitions(&fixture.redis, &fixture.activity, &[late]).await.unwrap();
+        assert_eq!(applied, [SyncOutcome::Stale], "{ledger}");
         assert_eq!(fixture.redis_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
     }
 }
@@ -132,13 +127,11 @@ async fn only_the_transitions_of_the_table_are_possible() {
             fixture.sql.run(insert, params).await.unwrap();
             let update = "UPDATE orders SET status = ?2, live = ?3 WHERE order_no = ?1";
             let updated = fixture.sql.run(update, vec![order_no.into(), to.as_str().into(), live(to).into()]).await;
+            let case = format!("{ledger}: {from:?} to {to:?}");
             match updated {
-                Ok(_) => assert!(from.can_become(to), "{ledger}: {from:?} to {to:?}"),
+                Ok(_) => assert!(from.can_become(to), "{case}"),
                 Err(StoreError::LedgerRefused(text)) => {
-                    assert!(
-                        text.contains("illegal move") && !from.can_become(to),
-                        "{ledger}: {from:?} to {to:?}: {text}"
-                    );
+                    assert!(text.contains("illegal move") && !from.can_become(to), "{case}: {text}");
                 }
                 Err(error) => panic!("{ledger}: {error}"),
             }

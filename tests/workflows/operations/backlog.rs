@@ -30,11 +30,7 @@ async fn pending_work_is_counted_until_it_is_done() {
 
         fixture.request_refund(&order_no).await.unwrap();
         fixture.payment_succeeded_with_id(&order_no, "twice").await.unwrap();
-        assert_eq!(
-            count().await,
-            Backlog { refunds: 2, ..Backlog::default() },
-            "{ledger}: expected one refund of an order and one of an overpayment"
-        );
+        assert_eq!(count().await, Backlog { refunds: 2, ..Backlog::default() }, "{ledger}: of order and overpayment");
         provider.refund_behaviour.set(RefundBehaviour::Fail);
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(count().await, Backlog { refunds: 2, stuck_refunds: 2, ..Backlog::default() }, "{ledger}");

@@ -71,11 +71,7 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
         for n in 1..=2 {
             assert_eq!(dead_letter_reason(&fixture, n).await.as_deref(), Some(stream::OLD_EPOCH), "{ledger}");
         }
-        assert_eq!(
-            fixture.write_batch().await.unwrap().written,
-            1,
-            "{ledger}: the order of the new epoch was not written"
-        );
+        assert_eq!(fixture.write_batch().await.unwrap().written, 1, "{ledger}: an order of the new epoch is missing");
         fixture.assert_status(&fixture.order_no(1), OrderStatus::PendingPayment, ledger).await;
         assert_eq!(fixture.units().await, (1, 2, 0), "{ledger}");
         // An operator can requeue the lost order into the current epoch.

@@ -135,11 +135,8 @@ async fn an_old_activity_is_erased_in_steps_that_may_stop_anywhere() {
                 break;
             }
             // An operator who deletes it as a draft meanwhile changes nothing.
-            assert_ne!(
-                delete_draft(&fixture.sql, &fixture.activity).await.unwrap(),
-                DeleteOutcome::Deleted,
-                "{ledger}"
-            );
+            let deleted = delete_draft(&fixture.sql, &fixture.activity).await.unwrap();
+            assert_ne!(deleted, DeleteOutcome::Deleted, "{ledger}");
             let left = order_rows::load_page(&fixture.sql, &fixture.activity, "", 100).await.unwrap().len();
             assert!(left <= orders_left, "{ledger}");
             orders_left = left;
@@ -190,10 +187,8 @@ async fn an_order_that_is_paid_late_stays_until_it_is_old_again() {
         erase_old(&sql, &FakeKeyValue::default(), LATER, 2, 100, &|| true).await.unwrap_err();
         let spec = sale::ledger::activities::load(&fixture.sql, &fixture.activity).await.unwrap();
         assert_eq!(spec, None, "{ledger}: operators do not see it any more");
-        assert!(
-            matches!(fixture.operator().resume(&fixture.activity).await.unwrap(), OperationOutcome::NotFound),
-            "{ledger}"
-        );
+        let resumed = fixture.operator().resume(&fixture.activity).await.unwrap();
+        assert!(matches!(resumed, OperationOutcome::NotFound), "{ledger}");
         let paid_at = "UPDATE orders SET updated_at = ?2 WHERE order_no = ?1";
         fixture.payment_succeeded(&fixture.order_no(1), "late").await.unwrap();
         fixture.sql.run(paid_at, vec![fixture.order_no(1).to_string().into(), LATER.plus(1).0.into()]).await.unwrap();

@@ -50,11 +50,7 @@ async fn load_shedding_creates_no_gate() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
         fixture.delete_redis_keys().await;
-        assert_eq!(
-            shed::set(&fixture.redis, &fixture.sql, true).await.unwrap(),
-            0,
-            "{ledger}: a gate was changed although none exists"
-        );
+        assert_eq!(shed::set(&fixture.redis, &fixture.sql, true).await.unwrap(), 0, "{ledger}: there is no gate");
         let gate = fixture.key("gate");
         assert_eq!(fixture.run_redis(&["EXISTS", &gate]).await, [RedisValue::Int(0)], "{ledger}");
     }

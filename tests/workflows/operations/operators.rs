@@ -252,25 +252,18 @@ async fn a_change_that_did_not_reach_redis_is_applied_by_the_sweeper() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         let redis_without_scripts = RedisWithoutScripts(&fixture.redis);
-        let operator_without_scripts = operator(&redis_without_scripts, &fixture.sql);
+        let operator = operator(&redis_without_scripts, &fixture.sql);
         // The restock is in the ledger and reported as done, although Redis failed: a retry would add the units twice.
-        let restocked = operator_without_scripts.restock(&fixture.activity, &fixture.sku, 3, None).await.unwrap();
+        let restocked = operator.restock(&fixture.activity, &fixture.sku, 3, None).await.unwrap();
         assert!(matches!(restocked, OperationOutcome::Done(_)), "{ledger}: {restocked:?}");
-        assert!(
-            operator_without_scripts.set_state(&fixture.activity, ActivityState::Paused).await.is_err(),
-            "{ledger}"
-        );
+        assert!(operator.set_state(&fixture.activity, ActivityState::Paused).await.is_err(), "{ledger}");
         let mut report = Report::default();
         let all = std::slice::from_ref(&fixture.activity);
         let mut swept = async |now| {
             check_gates(&fixture.redis, &fixture.sql, all, now, &mut report).await;
             report.warmed_up
         };
-        assert_eq!(
-            swept(NOW).await,
-            0,
-            "{ledger}: the sweeper warmed up a gate while an operation may still be running"
-        );
+        assert_eq!(swept(NOW).await, 0, "{ledger}: the sweeper warmed up a gate while an operation may be running");
         assert_eq!(swept(LATER).await, 1, "{ledger}");
         assert_eq!(agreed_state_and_total(&fixture, ledger).await, (ActivityState::Paused, 5));
         assert_eq!(swept(LATER).await, 1, "{ledger}: a repeated sweep warmed up the gate again");
@@ -307,10 +300,8 @@ async fn a_put_with_an_outdated_version_is_refused() {
         assert_eq!(agreed_state_and_total(&fixture, ledger).await, (ActivityState::Published, 5));
         assert!(matches!(put(version + 1).await, OperationOutcome::Done(_)), "{ledger}");
         let new = ActivityId::parse("another").unwrap();
-        assert!(
-            matches!(fixture.operator().put(&new, spec.clone(), Some(1)).await.unwrap(), OperationOutcome::Conflict(_)),
-            "{ledger}"
-        );
+        let put_new = fixture.operator().put(&new, spec.clone(), Some(1)).await.unwrap();
+        assert!(matches!(put_new, OperationOutcome::Conflict(_)), "{ledger}");
     }
 }
 

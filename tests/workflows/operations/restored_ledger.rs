@@ -44,11 +44,7 @@ async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transiti
         // Transitions made before the next sweep reach Redis with that sweep.
         fixture.payment_succeeded(&fixture.order_no(1), "e").await.unwrap();
         fixture.cancel(&fixture.order_no(2)).await.unwrap();
-        assert_eq!(
-            fixture.check_gates().await,
-            (0, 1),
-            "{ledger}: the gate must stay and the ledger must be updated once"
-        );
+        assert_eq!(fixture.check_gates().await, (0, 1), "{ledger}: the gate stays and the ledger is updated once");
         assert_eq!(epochs::load(&fixture.sql, &fixture.activity).await.unwrap(), 2, "{ledger}");
         fixture.recover().await;
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Paid), "{ledger}");
@@ -199,10 +195,8 @@ async fn an_activity_that_the_ledger_lost_is_recreated_and_its_orders_are_backfi
         assert_eq!(fixture.redis_status(&fixture.order_no(3)).await, Some(OrderStatus::Queued), "{ledger}");
         assert_eq!(fixture.check_gates().await, (0, 0), "{ledger}");
 
-        assert!(
-            matches!(fixture.operator().put(&fixture.activity, spec, None).await.unwrap(), OperationOutcome::Done(_)),
-            "{ledger}"
-        );
+        let recreated = fixture.operator().put(&fixture.activity, spec, None).await.unwrap();
+        assert!(matches!(recreated, OperationOutcome::Done(_)), "{ledger}");
         resume(&fixture).await;
         pause(&fixture).await;
         assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 3 }, "{ledger}");
@@ -254,11 +248,7 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         rebuild_activity(&fixture).await;
         let letters = dead_letters::list(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(letters.iter().map(|letter| letter.reason.as_str()).collect::<Vec<_>>(), ["no_room_in_ledger"]);
-        assert_eq!(
-            fixture.redis_status(&lost).await,
-            Some(OrderStatus::Failed),
-            "{ledger}: the order is not shown as failed to its buyer"
-        );
+        assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Failed), "{ledger}: its buyer is not told");
         let failed = load_order(&fixture.redis, &lost).await.unwrap().order.unwrap();
         assert_eq!((failed.pay_by, failed.reason.as_deref()), (None, Some("no_room_in_ledger")), "{ledger}");
         // After a restock the dead letter can be requeued.

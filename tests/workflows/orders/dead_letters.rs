@@ -28,10 +28,7 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
 
         let first = page(&fixture, "", 200).await;
         assert_eq!(first[0], format!("{}.009-0", fixture.activity), "{ledger}: the newest");
-        assert!(
-            first.iter().skip(1).all(|name| !name.ends_with("9-0")),
-            "{ledger}: a requeued dead letter is listed before one that waits"
-        );
+        assert!(first.iter().skip(1).all(|name| !name.ends_with("9-0")), "{ledger}: a requeued one comes too early");
         let second = page(&fixture, first.last().unwrap(), 200).await;
         assert_eq!((first.len(), second.len()), (200, 50), "{ledger}");
         assert!(second.iter().rev().take(24).all(|name| name.ends_with("9-0")), "{ledger}");
@@ -48,10 +45,6 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
             paged.extend(page);
         }
         assert_eq!(paged.len(), 250, "{ledger}: small pages do not list all dead letters");
-        assert_eq!(
-            page(&fixture, "nobody.1-0", 200).await,
-            Vec::<String>::new(),
-            "{ledger}: a cursor with no dead letters after it must return an empty page"
-        );
+        assert_eq!(page(&fixture, "nobody.1-0", 200).await, Vec::<String>::new(), "{ledger}: nothing after the cursor");
     }
 }

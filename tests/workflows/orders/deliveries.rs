@@ -289,9 +289,7 @@ async fn a_writer_waits_for_the_next_orders_of_a_busy_activity_only() {
         }
         next.set(next.get() + count);
     };
-    for (first, second, expected_pauses) in
-        [(19, 0, 0), (20, 0, 1), (20, 19, 1), (20, 30, 2), (BATCH_SIZE as u64, 0, 0)]
-    {
+    for (first, second, expected) in [(19, 0, 0), (20, 0, 1), (20, 19, 1), (20, 30, 2), (BATCH_SIZE as u64, 0, 0)] {
         reserve(first).await;
         let pauses = Cell::new(0);
         let pause = async || {
@@ -305,11 +303,7 @@ async fn a_writer_waits_for_the_next_orders_of_a_busy_activity_only() {
                 .await
                 .unwrap();
         let all = usize::try_from(first + second).unwrap();
-        assert_eq!(
-            (report.written, more, pauses.get()),
-            (all, false, expected_pauses),
-            "{first} orders, then {second}"
-        );
+        assert_eq!((report.written, more, pauses.get()), (all, false, expected), "{first} orders, then {second}");
     }
 }
 
@@ -336,10 +330,8 @@ async fn a_failed_batch_does_not_stop_the_other_batch_of_its_turn() {
             fixture.reserve(n, "ada", 1).await.unwrap();
         }
         let sql = FailingLedger { loses_response: true, ..FailingLedger::new(&fixture.sql) };
-        assert!(
-            order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, TWO_BATCHES, async || ()).await.is_err(),
-            "{ledger}"
-        );
+        let drained = order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, TWO_BATCHES, async || ()).await;
+        assert!(drained.is_err(), "{ledger}");
         let last = fixture.order_no(all as u64 - 1);
         assert_eq!(fixture.redis_status(&last).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(0)).await, Some(OrderStatus::Queued), "{ledger}");

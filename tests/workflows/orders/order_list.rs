@@ -111,12 +111,8 @@ async fn queued_and_written_orders_are_one_sequence_of_pages() {
             }
             assert_eq!(listed, created, "{ledger}: pages of {limit}");
         }
-        let others = fixture.order_no(99);
-        assert_eq!(
-            list(&fixture, "ada", Page { before: Some(&others), limit: 9 }).await,
-            [],
-            "{ledger}: no such order"
-        );
+        let other = fixture.order_no(99);
+        assert_eq!(list(&fixture, "ada", Page { before: Some(&other), limit: 9 }).await, [], "{ledger}: no such order");
         assert_eq!(list(&fixture, "bob", Page { before: Some(&created[0]), limit: 9 }).await, [], "{ledger}: not his");
     }
 }

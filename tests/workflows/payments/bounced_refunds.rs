@@ -84,32 +84,18 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_parked_and_sent_again_b
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
 
-        assert_eq!(
-            refund_failed(&fixture, &order_no, &payment, "re_0", "f1").await,
-            CallbackEffect::Parked,
-            "{ledger}"
-        );
-        assert_eq!(
-            parked_callbacks(&fixture).await,
-            bounced_callback("f1"),
-            "{ledger}: the bounced refund is not parked for an operator"
-        );
+        let failed = async |refund, event| refund_failed(&fixture, &order_no, &payment, refund, event).await;
+        assert_eq!(failed("re_0", "f1").await, CallbackEffect::Parked, "{ledger}");
+        assert_eq!(parked_callbacks(&fixture).await, bounced_callback("f1"), "{ledger}: not parked for an operator");
         assert_eq!(load(&fixture.sql).await.unwrap().parked_callbacks, 1, "{ledger}");
-        assert_eq!(
-            callback_rows::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(),
-            2,
-            "{ledger}: the parked callback was erased"
-        );
+        assert_eq!(callback_rows::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 2, "{ledger}: parked ones stay");
         assert_eq!(
             refunds::list_unconfirmed(&fixture.sql).await.unwrap(),
             [],
             "{ledger}: a refund is due before an operator requested it"
         );
-        assert_eq!(
-            parked::refund(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap(),
-            ResolveOutcome::NotParked,
-            "{ledger}: a bounced refund was refunded like a parked payment"
-        );
+        let refunded = parked::refund(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
+        assert_eq!(refunded, ResolveOutcome::NotParked, "{ledger}: it was refunded like a parked payment");
 
         let reapply = async || parked::reapply(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
         assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
@@ -122,22 +108,11 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_parked_and_sent_again_b
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}: its unit was not returned exactly once");
 
         // The first refund's failure is reported again, with other event ids. The second refund returned the money.
-        assert_eq!(
-            refund_failed(&fixture, &order_no, &payment, "re_0", "f2").await,
-            CallbackEffect::NoChange,
-            "{ledger}"
-        );
+        assert_eq!(failed("re_0", "f2").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(parked_callbacks(&fixture).await, [], "{ledger}");
-        assert_eq!(
-            refund_failed(&fixture, &order_no, &payment, "re_1", "f3").await,
-            CallbackEffect::Parked,
-            "{ledger}"
-        );
-        assert_eq!(
-            parked::dismiss(&fixture.sql, "f3").await.unwrap(),
-            ResolveOutcome::Done(CallbackEffect::Changed),
-            "{ledger}"
-        );
+        assert_eq!(failed("re_1", "f3").await, CallbackEffect::Parked, "{ledger}");
+        let dismissed = parked::dismiss(&fixture.sql, "f3").await.unwrap();
+        assert_eq!(dismissed, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
     }
 }
@@ -231,11 +206,7 @@ async fn a_success_after_a_failure_without_an_id_waits_for_the_answer() {
             let own = refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].refund.clone();
             assert_eq!(refund_failed(&fixture, &order_no, &payment, "", "f").await, CallbackEffect::NoChange);
             let late = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, &own, "s").await;
-            assert_eq!(
-                late,
-                CallbackEffect::NoChange,
-                "{ledger} {kind:?}: a refund that may have failed counts as made"
-            );
+            assert_eq!(late, CallbackEffect::NoChange, "{ledger} {kind:?}: one that may have failed counts as made");
             provider.refund_behaviour.set(RefundBehaviour::Succeed);
             fixture.send_refunds(&provider, 60_000).await.unwrap();
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}");

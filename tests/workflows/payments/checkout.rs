@@ -38,11 +38,8 @@ async fn checking_out_again_returns_the_same_session_and_stores_the_last_address
         assert_eq!((&first.checkout_url, first.pay_by), (&again.checkout_url, again.pay_by), "{ledger}");
         assert!(first.checkout_url.as_ref().unwrap().starts_with("https://provider.example/cs-"), "{ledger}");
         assert_eq!(provider.calls.get(), 1, "{ledger}: asked once");
-        assert_eq!(
-            addresses::load(&fixture.sql, &order_no).await.unwrap().as_deref(),
-            Some("sealed again"),
-            "{ledger}"
-        );
+        let stored = addresses::load(&fixture.sql, &order_no).await.unwrap();
+        assert_eq!(stored.as_deref(), Some("sealed again"), "{ledger}");
     }
 }
 
@@ -112,10 +109,8 @@ async fn an_order_that_cannot_be_paid_stores_no_address_and_opens_no_session() {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = fixture.pending_order(1, "ada", 1).await;
         fixture.cancel(&order_no).await.unwrap();
-        assert!(
-            matches!(fixture.checkout(&provider, &order_no, "sealed").await.unwrap(), CommandOutcome::Conflict(_)),
-            "{ledger}"
-        );
+        let refused = fixture.checkout(&provider, &order_no, "sealed").await.unwrap();
+        assert!(matches!(refused, CommandOutcome::Conflict(_)), "{ledger}");
         assert_eq!(addresses::load(&fixture.sql, &order_no).await.unwrap(), None, "{ledger}");
         assert_eq!(provider.calls.get(), 0, "{ledger}");
     }
@@ -132,11 +127,7 @@ async fn an_unresponsive_provider_leaves_the_order_pending() {
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
         provider.drops_responses.set(false);
         fixture.check_out(&provider, &order_no).await;
-        assert_eq!(
-            provider.sessions.borrow().len(),
-            1,
-            "{ledger}: the retry after a lost response created a second session"
-        );
+        assert_eq!(provider.sessions.borrow().len(), 1, "{ledger}: a retry after a lost response made a second one");
     }
 }
 
@@ -224,11 +215,7 @@ async fn a_session_that_ended_early_is_hidden_and_replaced() {
         assert_eq!(fixture.redis_checkout_url(&order_no).await, None, "{ledger}: polling");
         let listed = order_rows::list_for_user(&fixture.sql, &first.user, None, 10, NOW).await.unwrap();
         assert!(listed.iter().all(|order| order.checkout_url.is_none()), "{ledger}: the list of orders");
-        assert_eq!(
-            fixture.ledger_status(&order_no).await,
-            Some(OrderStatus::PendingPayment),
-            "{ledger}: the order expired before its deadline"
-        );
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}: too early");
 
         let second = fixture.check_out(&provider, &order_no).await;
         assert_ne!(second.checkout_url, first.checkout_url, "{ledger}");
@@ -300,11 +287,8 @@ async fn a_session_closed_by_the_sweeper_during_checkout_is_replaced_in_the_exte
         let order = fixture.check_out(&provider, &order_no).await;
         assert_eq!(order.pay_by, Some(DUE), "{ledger}: extended");
         assert_eq!(order.checkout_url, Some(format!("https://provider.example/cs-{order_no}-2")), "{ledger}");
-        assert_eq!(
-            passes::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.unwrap(),
-            0,
-            "{ledger}"
-        );
+        let expired = passes::expire(&fixture.redis, &fixture.sql, &fixture.activity, due, None).await.unwrap();
+        assert_eq!(expired, 0, "{ledger}");
         assert_eq!(fixture.redis_checkout_url(&order_no).await, order.checkout_url, "{ledger}");
     }
 }
@@ -327,20 +311,12 @@ async fn a_refund_is_retried_until_it_is_confirmed_and_made_once() {
         let send = async |ms| fixture.send_refunds(&provider, ms).await.unwrap();
         provider.drops_responses.set(true);
         let unanswered = send(0).await;
-        assert_eq!(
-            (unanswered.attempted, unanswered.failed.len()),
-            (1, 1),
-            "{ledger}: an unanswered refund must be reported for a retry"
-        );
+        assert_eq!((unanswered.attempted, unanswered.failed.len()), (1, 1), "{ledger}: it is reported for a retry");
         assert_eq!(send(4_999).await.attempted, 0, "{ledger}: not before its time");
         provider.drops_responses.set(false);
         assert_eq!(send(5_000).await.failed, [], "{ledger}");
         assert_eq!(provider.refunds.borrow().len(), 1, "{ledger}: the retry created a second refund");
-        assert_eq!(
-            fixture.ledger_status(&order_no).await,
-            Some(OrderStatus::Refunding),
-            "{ledger}: a refund that is accepted but unconfirmed must stay `refunding`"
-        );
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunding), "{ledger}: not confirmed yet");
         provider.refund_behaviour.set(RefundBehaviour::Succeed);
         assert_eq!(send(10_000_000).await.attempted, 1, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");

@@ -47,6 +47,10 @@ async fn reapply_parked(fixture: &RealFixture) -> ResolveOutcome {
     parked::reapply(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap()
 }
 
+async fn refund_parked(fixture: &RealFixture) -> ResolveOutcome {
+    parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap()
+}
+
 /// Applies a second callback of the same payment, with another event id.
 async fn redeliver_payment(fixture: &RealFixture, order_no: &OrderNo, event: &str) -> CallbackEffect {
     callbacks::apply(&fixture.redis, &fixture.sql, &payment_callback(order_no, event), NOW).await.unwrap()
@@ -56,11 +60,8 @@ async fn redeliver_payment(fixture: &RealFixture, order_no: &OrderNo, event: &st
 async fn assert_kept_or_refunded(fixture: &RealFixture, order_no: &OrderNo, point: &str) -> bool {
     let paid = fixture.ledger_status(order_no).await == Some(OrderStatus::Paid);
     let refunds = refunds::list_for_order(&fixture.sql, order_no).await.unwrap();
-    assert_eq!(
-        refunds.iter().filter(|refund| refund.payment == "p").count(),
-        usize::from(!paid),
-        "{point}: {refunds:?}"
-    );
+    let made = refunds.iter().filter(|refund| refund.payment == "p").count();
+    assert_eq!(made, usize::from(!paid), "{point}: {refunds:?}");
     paid
 }
 
@@ -115,7 +116,7 @@ async fn a_payment_redelivered_during_its_manual_refund_is_kept_or_refunded() {
                 assert!(matches!(applied, Ok(_) | Err(StoreError::LedgerUnavailable(_))), "{applied:?}");
             },
             async |fixture| {
-                parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
+                refund_parked(fixture).await;
             },
             async |fixture, point| {
                 redeliver_payment(fixture, &fixture.order_no(1), "again").await;
@@ -158,7 +159,7 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = park_payment(&fixture).await;
-        parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
+        refund_parked(&fixture).await;
         assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
         fixture.expire_orders().await.unwrap();
@@ -166,11 +167,8 @@ async fn a_manually_refunded_payment_pays_nothing_when_it_is_redelivered() {
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Expired), "{ledger}");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}: a unit was taken for the expired order");
         // Another payment can still pay the order.
-        assert_eq!(
-            fixture.payment_succeeded_with_id(&order_no, "q").await.unwrap(),
-            CallbackEffect::Changed,
-            "{ledger}"
-        );
+        let other = fixture.payment_succeeded_with_id(&order_no, "q").await.unwrap();
+        assert_eq!(other, CallbackEffect::Changed, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
         let refunds = refunds::list_for_order(&fixture.sql, &order_no).await.unwrap();
         assert_eq!(refunds.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), ["p"], "{ledger}");
@@ -183,17 +181,9 @@ async fn a_payment_that_paid_its_order_meanwhile_is_not_refunded() {
         let fixture = new_fixture(ledger, 2, 1).await;
         let order_no = park_payment(&fixture).await;
         assert_eq!(redeliver_payment(&fixture, &order_no, "again").await, CallbackEffect::Changed, "{ledger}");
-        assert_eq!(
-            parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap(),
-            ResolveOutcome::OrderPaid,
-            "{ledger}"
-        );
+        assert_eq!(refund_parked(&fixture).await, ResolveOutcome::OrderPaid, "{ledger}");
         assert!(assert_kept_or_refunded(&fixture, &order_no, ledger).await, "{ledger}");
-        assert_eq!(
-            reapply_parked(&fixture).await,
-            ResolveOutcome::Done(CallbackEffect::NoChange),
-            "{ledger}: the replayed payment changed an order that was already paid"
-        );
+        assert_eq!(reapply_parked(&fixture).await, ResolveOutcome::Done(CallbackEffect::NoChange), "{ledger}");
     }
 }
 
@@ -206,13 +196,9 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
         {
             let (fixture, provider) = (new_fixture(ledger, 2, 1).await, FakeProvider::default());
             let order_no = fixture.order_no(77);
-            assert_eq!(
-                redeliver_payment(&fixture, &order_no, PARKED_CALLBACK).await,
-                CallbackEffect::Parked,
-                "{ledger}"
-            );
-            let refunded = parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap();
-            assert_eq!(refunded, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
+            let received = redeliver_payment(&fixture, &order_no, PARKED_CALLBACK).await;
+            assert_eq!(received, CallbackEffect::Parked, "{ledger}");
+            assert_eq!(refund_parked(&fixture).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
             provider.refund_behaviour.set(behaviour);
             fixture.send_refunds(&provider, 0).await.unwrap();
             let reported = |event: &str, kind: &str, refund: &str| ProviderCallback {
@@ -224,11 +210,8 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
             match behaviour {
                 RefundBehaviour::Succeed | RefundBehaviour::IsBack | RefundBehaviour::IsBackByFirst => {}
                 RefundBehaviour::Accept => {
-                    assert_eq!(
-                        report(reported("f", "refund.failed", "re_0")).await,
-                        CallbackEffect::Changed,
-                        "{ledger}"
-                    );
+                    let failed = report(reported("f", "refund.failed", "re_0")).await;
+                    assert_eq!(failed, CallbackEffect::Changed, "{ledger}");
                     let refunds = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
                     assert_eq!((refunds.len(), refunds[0].failures), (1, 1), "{ledger}");
                     provider.refund_behaviour.set(RefundBehaviour::Succeed);
@@ -238,11 +221,8 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
                     let mut callback = reported("s", "refund.succeeded", "re_made_there");
                     callback.money = Money::new(99, "EUR");
                     assert_eq!(report(callback).await, CallbackEffect::Parked, "{ledger}: another amount");
-                    assert_eq!(
-                        report(reported("t", "refund.succeeded", "re_made_there")).await,
-                        CallbackEffect::Changed,
-                        "{ledger}: made at the provider"
-                    );
+                    let made_there = report(reported("t", "refund.succeeded", "re_made_there")).await;
+                    assert_eq!(made_there, CallbackEffect::Changed, "{ledger}: made at the provider");
                 }
             }
             assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
@@ -260,11 +240,7 @@ async fn no_payment_of_an_order_whose_payment_id_was_lost_is_refunded_as_a_secon
         let callback = callback_rows::load_parked(&fixture.sql, PARKED_CALLBACK).await.unwrap().unwrap();
         let lost = callback_rows::Callback { payment: callback_rows::LOST_PAYMENT.to_owned(), ..callback };
         callback_rows::mark_paid(&fixture.sql, &lost, OrderStatus::PendingPayment, NOW).await.unwrap().expect("paid");
-        assert_eq!(
-            parked::refund(&fixture.redis, &fixture.sql, PARKED_CALLBACK, NOW).await.unwrap(),
-            ResolveOutcome::OrderPaid,
-            "{ledger}"
-        );
+        assert_eq!(refund_parked(&fixture).await, ResolveOutcome::OrderPaid, "{ledger}");
         assert_eq!(reapply_parked(&fixture).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(fixture.order_row(&order_no).await.payment, "p", "{ledger}");
         assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
@@ -300,11 +276,8 @@ async fn a_callback_with_an_outcome_of_a_later_build_is_listed_and_kept_for_that
         park_payment(&fixture).await;
         fixture.sql.run("UPDATE callbacks SET outcome = 'held_by_a_later_build'", Vec::new()).await.unwrap();
         let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
-        assert_eq!(
-            parked.iter().map(|callback| callback.id.as_str()).collect::<Vec<_>>(),
-            [PARKED_CALLBACK],
-            "{ledger}"
-        );
+        let ids: Vec<_> = parked.iter().map(|callback| callback.id.as_str()).collect();
+        assert_eq!(ids, [PARKED_CALLBACK], "{ledger}");
         assert_eq!(backlog::load(&fixture.sql).await.unwrap().parked_callbacks, 1, "{ledger}");
         assert_eq!(callback_rows::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 0, "{ledger}");
         assert_eq!(reapply_parked(&fixture).await, ResolveOutcome::NotParked, "{ledger}");

@@ -147,11 +147,8 @@ async fn a_parked_payment_whose_refund_was_reported_first_is_not_refunded_again_
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
         let order_no = if is_known { fixture.pending_order(1, "ada", 1).await } else { fixture.order_no(77) };
         for kind in ["payment.succeeded", "refund.succeeded"] {
-            assert_eq!(
-                fixture.apply_callback(kind, &order_no, kind, 99).await.unwrap(),
-                CallbackEffect::Parked,
-                "{ledger}"
-            );
+            let applied = fixture.apply_callback(kind, &order_no, kind, 99).await.unwrap();
+            assert_eq!(applied, CallbackEffect::Parked, "{ledger}");
         }
         let payment = format!("payment.succeeded-{order_no}");
         let refunded = parked::refund(&fixture.redis, &fixture.sql, &payment, NOW).await.unwrap();
@@ -170,11 +167,8 @@ async fn a_callback_for_an_order_that_is_not_written_yet_is_parked_and_reapplied
         let fixture = new_fixture(ledger, 5, 1).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         let order_no = fixture.order_no(1);
-        assert_eq!(
-            fixture.payment_succeeded_with_id(&order_no, "early").await.unwrap(),
-            CallbackEffect::Parked,
-            "{ledger}"
-        );
+        let early = fixture.payment_succeeded_with_id(&order_no, "early").await.unwrap();
+        assert_eq!(early, CallbackEffect::Parked, "{ledger}");
         let waiting = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
         assert_eq!((waiting.len(), waiting[0].outcome), (1, CallbackOutcome::UnknownOrder), "{ledger}");
         let reapply = async || parked::reapply(&fixture.redis, &fixture.sql, &waiting[0].id, NOW).await.unwrap();

@@ -231,11 +231,8 @@ async fn a_refund_without_an_answer_is_sent_again_as_the_same_one_and_a_failed_o
         }
         service.faults.take();
         let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-        assert_eq!(
-            (open[0].failures, open[0].refund.as_str(), open[0].provider.as_str()),
-            (0, "", "webhook"),
-            "{ledger}"
-        );
+        let refund = (open[0].failures, open[0].refund.as_str(), open[0].provider.as_str());
+        assert_eq!(refund, (0, "", "webhook"), "{ledger}");
         let mut first = service.ids("refund.create");
         first.dedup();
         assert_eq!(first.len(), 1, "{ledger}: one refund, however often it was sent");

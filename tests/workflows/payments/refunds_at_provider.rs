@@ -72,20 +72,14 @@ async fn a_failed_refund_that_names_no_order_is_that_of_the_order_with_its_payme
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.paid_order(1, "ada").await;
         let payment = format!("pay-{order_no}");
-        assert_eq!(
-            refund_failed_without_order(&fixture, &payment, "red_1").await,
-            CallbackEffect::NoChange,
-            "{ledger}"
-        );
+        let first = refund_failed_without_order(&fixture, &payment, "red_1").await;
+        assert_eq!(first, CallbackEffect::NoChange, "{ledger}");
         let late = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "red_1", "s").await;
         assert_eq!(late, CallbackEffect::NoChange, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
         assert_eq!(refund_failed_without_order(&fixture, "other", "red_2").await, CallbackEffect::Parked, "{ledger}");
-        assert_eq!(
-            parked_callbacks(&fixture).await,
-            [("failed-red_2".to_owned(), "unknown_order".to_owned())],
-            "{ledger}"
-        );
+        let unknown = ("failed-red_2".to_owned(), "unknown_order".to_owned());
+        assert_eq!(parked_callbacks(&fixture).await, [unknown], "{ledger}");
         // The ledger had lost the order when the failure was reported; it came back, and its refund had been made.
         let fixture = new_fixture(ledger, 5, 1).await;
         let payment = format!("pay-{}", fixture.order_no(1));

@@ -28,10 +28,7 @@ async fn a_refund_is_requested_within_the_activitys_time_only() {
         let late = fixture.paid_order(2, "ben").await;
         fixture.sql.run("UPDATE activities SET state = 'erasing'", Vec::new()).await.unwrap();
         let asked = commands::request_refund(&fixture.sql, &late, paid_at.plus(60_000)).await;
-        assert!(
-            matches!(asked.unwrap().outcome, CommandOutcome::Conflict(_)),
-            "{ledger}: the activity is being erased"
-        );
+        assert!(matches!(asked.unwrap().outcome, CommandOutcome::Conflict(_)), "{ledger}: the activity is erased");
         // A request whose answer was lost is repeated after the time.
         let again = commands::request_refund(&fixture.sql, &order_no, paid_at.plus(60_000)).await;
         assert!(matches!(again.unwrap().outcome, CommandOutcome::Done(_)), "{ledger}");
@@ -46,11 +43,8 @@ async fn a_payment_that_waits_for_a_rebuild_delays_no_other_activity() {
         fixture.cancel(&rebuilding).await.unwrap();
         let gate = Keys::of(&fixture.activity).named("gate");
         fixture.redis.command("HSET", vec![gate.clone().into(), "restoring".into(), "1".into()]).await.unwrap();
-        assert_eq!(
-            fixture.payment_succeeded(&rebuilding, "late").await.unwrap_err(),
-            StoreError::Rebuilding,
-            "{ledger}"
-        );
+        let late = fixture.payment_succeeded(&rebuilding, "late").await;
+        assert_eq!(late, Err(StoreError::Rebuilding), "{ledger}");
 
         let first = fixture.publish_second_activity().await;
         let other = fixture.pending_order(1, "bob", 1).await;
@@ -68,11 +62,7 @@ async fn a_payment_that_waits_for_a_rebuild_delays_no_other_activity() {
         fixture.activity = first;
         fixture.redis.command("HDEL", vec![gate.into(), "restoring".into()]).await.unwrap();
         assert_eq!(round(later.plus(1)).await.1, 1, "{ledger}");
-        assert_eq!(
-            fixture.ledger_status(&rebuilding).await,
-            Some(OrderStatus::Paid),
-            "{ledger}: the order is not paid although a unit was free"
-        );
+        assert_eq!(fixture.ledger_status(&rebuilding).await, Some(OrderStatus::Paid), "{ledger}: a unit was free");
     }
 }
 
@@ -88,18 +78,10 @@ async fn a_payment_after_the_redis_record_expired_takes_a_free_unit_or_is_refund
         }
         fixture.pending_order(3, "cyd", 1).await;
         assert_eq!(fixture.payment_succeeded(&late, "days later").await.unwrap(), CallbackEffect::Changed, "{ledger}");
-        assert_eq!(
-            (fixture.ledger_status(&late).await, fixture.units().await),
-            (Some(OrderStatus::Paid), (0, 1, 1)),
-            "{ledger}"
-        );
-        assert_eq!(fixture.redis_status(&late).await, Some(OrderStatus::Paid), "{ledger}");
+        fixture.assert_status(&late, OrderStatus::Paid, ledger).await;
+        assert_eq!(fixture.units().await, (0, 1, 1), "{ledger}");
         fixture.payment_succeeded(&later, "later still").await.unwrap();
-        assert_eq!(
-            fixture.ledger_status(&later).await,
-            Some(OrderStatus::Refunding),
-            "{ledger}: no unit was free, so the payment must be refunded"
-        );
+        assert_eq!(fixture.ledger_status(&later).await, Some(OrderStatus::Refunding), "{ledger}: no unit was free");
         assert_eq!(fixture.units().await, (0, 1, 1), "{ledger}");
         fixture.request_refund(&late).await.unwrap();
         fixture.refund_succeeded(&late, "back").await.unwrap();

@@ -57,10 +57,8 @@ async fn too_many_requests_are_rate_limited_and_then_banned() {
         outcomes.push(ask(&fixture, &eager, TICKET).await);
     }
     assert_eq!(outcomes[..5], [Ok(0); 5]);
-    assert!(
-        outcomes[5..65].iter().all(|outcome| matches!(outcome, Err((Code::RateLimited, wait)) if *wait > 0)),
-        "{outcomes:?}"
-    );
+    let is_limited = |outcome: &Result<i64, (Code, i64)>| matches!(outcome, Err((Code::RateLimited, 1..)));
+    assert!(outcomes[5..65].iter().all(is_limited), "{outcomes:?}");
     assert_eq!(outcomes[65], Err((Code::Banned, 0)));
     // The ban refuses reservations too, and affects no other user.
     assert_eq!(fixture.reserve(1, "eager", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::Banned, 0));
@@ -250,10 +248,8 @@ async fn refusals_that_instances_report_are_counted_unless_the_activity_has_no_g
     let reporter = Visitor { counts: reporter.counts, ..visitor(&fixture, "calm", "192.0.2.1") };
     fixture.run_redis(&["DEL", &keys.named("gate"), &keys.named("stats")]).await;
     assert_eq!(ask(&fixture, &reporter, TICKET).await, Err((Code::NotReady, 0)));
-    assert_eq!(
-        reserve(&fixture.redis, &request, false).await.unwrap().outcome,
-        ReserveOutcome::Refused(Code::NotReady, 0)
-    );
+    let reserved = reserve(&fixture.redis, &request, false).await.unwrap().outcome;
+    assert_eq!(reserved, ReserveOutcome::Refused(Code::NotReady, 0));
     let left = fixture.run_redis(&["EXISTS", &keys.named("stats")]).await;
     assert_eq!(left, [RedisValue::Int(0)], "counters of no activity");
 }
