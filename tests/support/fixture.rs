@@ -51,7 +51,7 @@ use ulid::Ulid;
 pub use self::{
     losses::{RedisSnapshot, check_gates},
     paying::DUE,
-    sweeping::{Services, sweeper},
+    sweeping::{Services, completed, sweeper},
 };
 use crate::{
     poll::eventually,

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use domain::{settings::Retention, time::Millis};
-use operations::upkeep::sweep::{SweepOutcome, Sweeper};
+use operations::upkeep::sweep::Sweeper;
 use orders::{
     dead_letters,
     ledger::{
@@ -19,7 +19,7 @@ use stores::{
 };
 
 use crate::{
-    fixture::{LEDGERS, NOW, Services, new_fixture, sweeper},
+    fixture::{LEDGERS, NOW, Services, completed, new_fixture, sweeper},
     operations::erasure::{LATER, end},
     stores::RealLedger,
 };
@@ -73,10 +73,7 @@ async fn a_statement_that_changes_many_rows_does_not_return_them() {
                 log: &|notice| panic!("{notice:?}"),
                 ..sweeper((&fixture.redis, &watched), &services, &clock)
             };
-            match sweeper.run(now).await.unwrap() {
-                SweepOutcome::Swept(report, None) => *report,
-                other => panic!("{other:?}"),
-            }
+            completed(sweeper.run(now).await)
         };
         assert_eq!(sweep(LATER).await.expired as u64, ROWS, "{ledger}");
         fixture.sql.run("UPDATE events SET state = 'failed'", Vec::new()).await.unwrap();

@@ -5,11 +5,7 @@ use std::cell::Cell;
 use domain::{settings::Retention, time::Millis};
 use operations::{
     commands::activities::{DeleteOutcome, OperationOutcome, delete_draft},
-    upkeep::{
-        erasure::erase_old,
-        report::Report,
-        sweep::{SweepOutcome, Sweeper},
-    },
+    upkeep::{erasure::erase_old, report::Report, sweep::Sweeper},
 };
 use orders::{dead_letters, ledger::order_rows};
 use payments::ledger::addresses;
@@ -23,7 +19,7 @@ use stores::{Sql, ports::SqlValue, shared_value};
 use crate::{
     at_every_call::at_every_call,
     fakes::{FakeKeyValue, FakeProvider},
-    fixture::{LEDGERS, NOW, Services, new_fixture, sweeper},
+    fixture::{LEDGERS, NOW, Services, completed, new_fixture, sweeper},
     operations::{epochs::RealFixture, statistics::orders_in_every_status},
     stores::{RealLedger, failing},
 };
@@ -68,10 +64,7 @@ async fn sweep(fixture: &RealFixture, now: Millis) -> Report {
     let (services, clock) = (Services::accepting(), || now);
     let sweeper = sweeper((&fixture.redis, &fixture.sql), &services, &clock);
     let retention = Retention { address_days: None, activity_days: Some(0) };
-    match (Sweeper { retention, ..sweeper }).run(now).await.unwrap() {
-        SweepOutcome::Swept(report, None) => *report,
-        other => panic!("{other:?}"),
-    }
+    completed(Sweeper { retention, ..sweeper }.run(now).await)
 }
 
 /// The number of the activity's rows in each table that has some.

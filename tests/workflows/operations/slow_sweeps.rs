@@ -10,24 +10,17 @@ use std::{
 use domain::{settings::Retention, time::Millis};
 use operations::{
     commands::stats,
-    upkeep::{
-        passes::LEASE_MS,
-        report::Report,
-        sweep::{SweepOutcome, Sweeper},
-    },
+    upkeep::{passes::LEASE_MS, report::Report, sweep::Sweeper},
 };
 use orders::ledger::{events::set_enabled, order_rows};
 use payments::{callbacks, ledger::addresses};
 use sale::ledger::activities::{self, IN_REDIS_MS};
-use stores::{
-    Sql, StoreError,
-    keys::Keys,
-    ports::{Dialect, SqlValue},
-};
+use stores::{Sql, keys::Keys, ports::SqlValue};
 
 use crate::{
     fixture::{
-        Fixture, LEDGERS, NOW, ONE_ORDER, Services, WHOLE_REBUILD, check_gates, new_fixture, rebuild_of, sweeper,
+        Fixture, LEDGERS, NOW, ONE_ORDER, Services, WHOLE_REBUILD, check_gates, completed, new_fixture, rebuild_of,
+        sweeper,
     },
     operations::{
         epochs::pause,
@@ -35,7 +28,7 @@ use crate::{
         rebuilds,
     },
     orders::events::TARGET,
-    stores::{RealLedger, RealRedis, slowed},
+    stores::{Hooked, RealLedger, RealRedis, slowed},
 };
 
 /// A ledger on which statements that contain a text take a time, by a stopwatch that nothing else moves.
@@ -46,24 +39,6 @@ struct SlowLedger<'a> {
     stopwatch: Cell<Duration>,
     /// Renewals of the sweeper's lease: when, and until when.
     renewals: RefCell<Vec<(Millis, Millis)>>,
-}
-
-impl Sql for SlowLedger<'_> {
-    fn dialect(&self) -> Dialect {
-        self.ledger.dialect()
-    }
-
-    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        if statement.contains(self.slow) {
-            self.stopwatch.set(self.stopwatch.get() + self.duration);
-        }
-        if let [_, _, SqlValue::Int(until @ 1..), _] = params[..]
-            && statement.starts_with("UPDATE leases")
-        {
-            self.renewals.borrow_mut().push((self.now(), Millis(until)));
-        }
-        self.ledger.run(statement, params).await
-    }
 }
 
 impl<'a> SlowLedger<'a> {
@@ -79,17 +54,25 @@ impl<'a> SlowLedger<'a> {
 
     /// Runs a sweep that begins at `now`, and keeps activities for `activity_days`.
     async fn sweep(&self, redis: &RealRedis, now: Millis, activity_days: Option<i64>) -> Report {
-        let services = Services::accepting();
+        let before = async |statement: &str, params: &[SqlValue]| {
+            if statement.contains(self.slow) {
+                self.stopwatch.set(self.stopwatch.get() + self.duration);
+            }
+            if let [_, _, SqlValue::Int(until @ 1..), _] = params[..]
+                && statement.starts_with("UPDATE leases")
+            {
+                self.renewals.borrow_mut().push((self.now(), Millis(until)));
+            }
+            Ok(())
+        };
+        let (services, sql) = (Services::accepting(), Hooked { sql: self.ledger, before });
         let clock = || now.plus(self.stopwatch.get().as_millis() as i64);
         let sweeper = Sweeper {
             retention: Retention { address_days: Some(30), activity_days },
             stopwatch: &|| self.stopwatch.get(),
-            ..sweeper((redis, self), &services, &clock)
+            ..sweeper((redis, &sql), &services, &clock)
         };
-        match sweeper.run(now).await.unwrap() {
-            SweepOutcome::Swept(report, None) => *report,
-            other => panic!("{other:?}"),
-        }
+        completed(sweeper.run(now).await)
     }
 }
 
@@ -275,8 +258,7 @@ async fn a_stream_that_redis_cannot_read_keeps_no_other_activity_from_its_events
         set_enabled(&fixture.sql, true).await.unwrap();
         fixture.pending_order(1, "ada", 1).await;
         let sweeper = sweeper((&fixture.redis, &fixture.sql), &services, &|| NOW);
-        let swept = Sweeper { events: Some(TARGET), ..sweeper }.run(NOW).await.unwrap();
-        let SweepOutcome::Swept(report, None) = swept else { panic!("{ledger}: {swept:?}") };
+        let report = completed(Sweeper { events: Some(TARGET), ..sweeper }.run(NOW).await);
         assert_eq!((report.events, services.http.requests.borrow().len()), (1, 1), "{ledger}");
         assert_eq!(report.stuck, BTreeSet::from([broken.clone()]), "{ledger}");
 

@@ -3,10 +3,7 @@
 use std::{cell::Cell, collections::BTreeSet, time::Duration};
 
 use domain::{ids::ActivityId, order::OrderStatus, time::Millis, webhook::ProviderCallback};
-use operations::upkeep::{
-    report::Report,
-    sweep::{SweepOutcome, Sweeper},
-};
+use operations::upkeep::{report::Report, sweep::Sweeper};
 use payments::{
     callbacks::{self, CallbackEffect},
     ledger::{
@@ -20,7 +17,7 @@ use stores::{
 };
 
 use crate::{
-    fixture::{LEDGERS, NOW, Services, new_fixture, open_connection, sweeper},
+    fixture::{LEDGERS, NOW, Services, completed, new_fixture, open_connection, sweeper},
     payments::report,
     stores::{RealLedger, RealRedis},
 };
@@ -56,10 +53,7 @@ impl Failing<'_> {
     async fn sweep(&self, redis: &RealRedis, now: Millis) -> Report {
         let services = Services::accepting();
         let sweeper = Sweeper { stopwatch: &|| self.stopwatch.get(), ..sweeper((redis, self), &services, &|| NOW) };
-        match sweeper.run(now).await.unwrap() {
-            SweepOutcome::Swept(report, None) => *report,
-            other => panic!("{other:?}"),
-        }
+        completed(sweeper.run(now).await)
     }
 }
 
