@@ -3,7 +3,10 @@
 //! The ledger has many orders of other activities. The workflows run on a ledger that records their statements, and
 //! each statement's query plan is checked. On PostgreSQL its own count of sequential scans covers the triggers, too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use domain::{activity::ActivityState, ids::UserId, settings::Retention, time::Millis};
 use operations::{
@@ -99,7 +102,7 @@ async fn insert_other_orders(fixture: &RealFixture) {
     sql.run("ANALYZE", Vec::new()).await.unwrap();
 }
 
-type RecordingFixture<'a> = Fixture<RealRedis, Recording<&'a RealLedger>>;
+type RecordingFixture<'a> = Fixture<RealRedis, Recording<'a>>;
 
 /// Runs what buyers, providers, operators and sweepers do with orders.
 async fn run_workflows(fixture: &RecordingFixture<'_>) {
@@ -256,9 +259,9 @@ async fn no_statement_reads_all_orders() {
             }
         };
         let scans_before = scans().await;
-        let fixture = real.with_stores(real.redis.clone(), Recording::new(&real.sql));
+        let fixture = real.with_stores(real.redis.clone(), Recording(&real.sql, RefCell::default()));
         run_workflows(&fixture).await;
-        let statements: BTreeMap<_, _> = fixture.sql.statements.take().into_iter().collect();
+        let statements: BTreeMap<_, _> = fixture.sql.1.take().into_iter().collect();
         assert!(statements.len() > 50, "{}", statements.len());
         let mut found = Vec::new();
         for (statement, params) in statements {
@@ -281,12 +284,12 @@ async fn a_sweep_reads_no_synced_orders_although_the_statistics_are_from_a_rush(
     {
         sql.run(statement, Vec::new()).await.unwrap();
     }
-    let recording = Recording::new(sql);
+    let recording = Recording(sql, RefCell::default());
     activities::list_with_due_orders(&recording, NOW, NOW).await.unwrap();
     passes::count_remaining(redis, &recording, std::slice::from_ref(activity), NOW, &mut Report::default())
         .await
         .unwrap();
-    for (statement, params) in recording.statements.take() {
+    for (statement, params) in recording.1.take() {
         let explain = format!("EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) {statement}");
         let plan = sql.run(&explain, params).await.unwrap();
         let scan = plan.iter().find(|step| {
@@ -308,10 +311,10 @@ async fn a_sweep_reads_no_processed_callbacks() {
         );
         sql.run(&insert, Vec::new()).await.unwrap();
         sql.run("ANALYZE", Vec::new()).await.unwrap();
-        let recording = Recording::new(sql);
+        let recording = Recording(sql, RefCell::default());
         assert_eq!(unprocessed::load_due(&recording, LATER, 200).await.unwrap(), []);
         unprocessed::defer(&recording, &["processed 1"], &["processed 2"], LATER).await.unwrap();
-        for (statement, params) in recording.statements.take() {
+        for (statement, params) in recording.1.take() {
             assert_eq!(full_scan(sql, &statement, params.clone()).await, None, "{ledger}: {statement}");
             let explain = if ledger == "sqlite" { "EXPLAIN QUERY PLAN" } else { "EXPLAIN" };
             let plan = format!("{:?}", sql.run(&format!("{explain} {statement}"), params).await.unwrap());
@@ -330,7 +333,7 @@ async fn lists_of_activities_read_as_many_as_they_show() {
              pay_extension_ms, per_user, refund_restocks, state, nonce, version, updated_at FROM activities, numbers",
             numbers_to(2_000)
         );
-        let sql = Recording::new(&fixture.sql);
+        let sql = Recording(&fixture.sql, RefCell::default());
         fixture.sql.run(&copy, Vec::new()).await.unwrap();
         fixture.sql.run("ANALYZE activities", Vec::new()).await.unwrap();
         let ends_at = fixture.stored().await.spec.ends_at;
@@ -344,7 +347,7 @@ async fn lists_of_activities_read_as_many_as_they_show() {
         assert_eq!((published.len(), published[0].ends_at), (200, now.plus(150)), "{ledger}");
         assert_eq!(published[199].ends_at, now.plus(-49), "{ledger}");
         let explain = if sql.dialect() == Dialect::Sqlite { "EXPLAIN QUERY PLAN" } else { "EXPLAIN" };
-        for (statement, params) in sql.statements.take() {
+        for (statement, params) in sql.1.take() {
             let plan = format!("{:?}", fixture.sql.run(&format!("{explain} {statement}"), params).await.unwrap());
             assert!(plan.contains("activities_by_end") && !plan.contains("TEMP B-TREE"), "{ledger}: {plan}");
         }

@@ -18,29 +18,17 @@ use crate::{
     stores::RealLedger,
 };
 
-/// A ledger that records statements with their parameters.
-pub struct Recording<T> {
-    /// The recorded ledger.
-    pub sql: T,
-    /// The statements, in the order of the calls.
-    pub statements: RefCell<Vec<(String, Vec<SqlValue>)>>,
-}
+/// A ledger that records statements with their parameters, in the order of the calls.
+pub struct Recording<'a>(pub &'a RealLedger, pub RefCell<Vec<(String, Vec<SqlValue>)>>);
 
-impl<T> Recording<T> {
-    /// Records the statements that reach `sql`.
-    pub fn new(sql: T) -> Self {
-        Self { sql, statements: RefCell::default() }
-    }
-}
-
-impl Sql for Recording<&RealLedger> {
+impl Sql for Recording<'_> {
     fn dialect(&self) -> Dialect {
-        self.sql.dialect()
+        self.0.dialect()
     }
 
     async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        self.statements.borrow_mut().push((statement.to_owned(), params.clone()));
-        self.sql.run(statement, params).await
+        self.1.borrow_mut().push((statement.to_owned(), params.clone()));
+        self.0.run(statement, params).await
     }
 }
 
@@ -79,10 +67,10 @@ async fn counters_count_every_order_in_its_status() {
 async fn figures_are_read_without_reading_orders() {
     for ledger in LEDGERS {
         let fixture = orders_in_every_status(ledger).await;
-        let sql = Recording::new(&fixture.sql);
+        let sql = Recording(&fixture.sql, RefCell::default());
         activities::load(&sql, &fixture.activity).await.unwrap();
         stats::orders_by_status(&sql, &fixture.activity).await.unwrap();
-        for (statement, _) in sql.statements.take() {
+        for (statement, _) in sql.1.take() {
             assert!(!statement.split_whitespace().any(|word| word == "orders"), "{ledger}: {statement}");
         }
     }
@@ -116,7 +104,7 @@ async fn an_audit_finds_counters_that_differ_from_the_orders() {
 async fn an_audit_by_counters_agrees_with_the_audit_and_reads_no_orders() {
     for ledger in LEDGERS {
         let fixture = orders_in_every_status(ledger).await;
-        let sql = Recording::new(&fixture.sql);
+        let sql = Recording(&fixture.sql, RefCell::default());
         let by_counters = async || {
             let stats = stats::recent_stats(&fixture.redis, vec![fixture.activity.clone()]).await.activities;
             let mut audits = audit::audit_counters(&sql, &stats).await.unwrap();
@@ -130,7 +118,7 @@ async fn an_audit_by_counters_agrees_with_the_audit_and_reads_no_orders() {
         let stats = fixture.key("stats");
         fixture.run_redis(&["HINCRBY", &stats, "sold:phone", "-1"]).await;
         assert_ne!(by_counters().await.drift, 0, "{ledger}");
-        for (statement, _) in sql.statements.take() {
+        for (statement, _) in sql.1.take() {
             assert!(!statement.split_whitespace().any(|word| word == "orders"), "{ledger}: {statement}");
         }
     }

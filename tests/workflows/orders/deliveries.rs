@@ -15,47 +15,27 @@ use orders::{
 use stores::{
     Redis, Sql, StoreError,
     keys::WRITERS,
-    ports::{Dialect, RedisValue, SqlValue},
+    ports::{RedisValue, SqlValue},
 };
 
 use crate::{
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
-    stores::{RealLedger, slowed},
+    stores::{Hooked, RealLedger, failing, slowed},
 };
 
-/// A ledger that fails inserts of orders with a value that contains `matching`, or every statement while `unavailable`.
-/// With `loses_response`, the statement takes effect before it fails.
-struct FailingLedger<'a> {
-    sql: &'a RealLedger,
-    matching: &'static str,
-    error: fn(String) -> StoreError,
-    loses_response: bool,
-    unavailable: bool,
-}
-
-impl<'a> FailingLedger<'a> {
-    /// A ledger that gives no answer to inserts of `poison`'s orders.
-    fn new(sql: &'a RealLedger) -> Self {
-        let error = StoreError::LedgerUnavailable;
-        Self { sql, matching: "poison", error, loses_response: false, unavailable: false }
-    }
-}
-
-impl Sql for FailingLedger<'_> {
-    fn dialect(&self) -> Dialect {
-        self.sql.dialect()
-    }
-
-    async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
-        let is_match = |value: &SqlValue| matches!(value, SqlValue::Text(text) if text.contains(self.matching));
-        if self.unavailable || (statement.starts_with("INSERT INTO orders") && params.iter().any(is_match)) {
-            if self.loses_response {
-                self.sql.run(statement, params).await?;
-            }
-            return Err((self.error)("choked".to_owned()));
+/// A ledger that fails inserts of `poison`'s orders. With `loses_response`, they take effect before they fail.
+fn poisoned(sql: &RealLedger, error: fn(String) -> StoreError, loses_response: bool) -> impl Sql {
+    let before = async move |statement: &str, params: &[SqlValue]| {
+        let is_poison = |value: &SqlValue| matches!(value, SqlValue::Text(text) if text.contains("poison"));
+        if !statement.starts_with("INSERT INTO orders") || !params.iter().any(is_poison) {
+            return Ok(());
         }
-        self.sql.run(statement, params).await
-    }
+        if loses_response {
+            sql.run(statement, params.to_vec()).await?;
+        }
+        Err(error("choked".to_owned()))
+    };
+    Hooked { sql, before }
 }
 
 #[tokio::test]
@@ -65,7 +45,7 @@ async fn an_order_that_the_ledger_cannot_store_becomes_a_dead_letter_and_the_res
         for (n, user) in ["ada", "poison", "cyd"].into_iter().enumerate() {
             fixture.reserve(n as u64, user, 1).await.unwrap();
         }
-        let sql = FailingLedger { error: StoreError::LedgerDataException, ..FailingLedger::new(&fixture.sql) };
+        let sql = poisoned(&fixture.sql, StoreError::LedgerDataException, false);
         let written = order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.unwrap();
         assert_eq!((written.written, written.failed), (2, 1), "{ledger}");
         let letter = dead_letters::load(&fixture.sql, &fixture.order_no(1)).await.unwrap().expect("a dead letter");
@@ -86,7 +66,7 @@ async fn an_order_without_an_answer_stays_in_the_stream_and_does_not_hold_up_the
         for (n, user) in ["ada", "poison", "cyd"].into_iter().enumerate() {
             fixture.reserve(n as u64, user, 1).await.unwrap();
         }
-        let sql = FailingLedger::new(&fixture.sql);
+        let sql = poisoned(&fixture.sql, StoreError::LedgerUnavailable, false);
         assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
         let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
         for delivery in 2..=MAX_DELIVERIES {
@@ -113,7 +93,7 @@ async fn many_orders_without_an_answer_do_not_starve_the_others() {
         for n in 0..60 {
             fixture.reserve(n, if n < 30 { "poison" } else { "ada" }, 1).await.unwrap();
         }
-        let sql = FailingLedger::new(&fixture.sql);
+        let sql = poisoned(&fixture.sql, StoreError::LedgerUnavailable, false);
         assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
         let mut written = 0;
         for round in 0..MAX_DELIVERIES + 60 {
@@ -134,7 +114,7 @@ async fn an_order_whose_insert_lost_its_response_is_never_marked_failed() {
         for (n, user) in ["poison", "ada"].into_iter().enumerate() {
             fixture.reserve(n as u64, user, 1).await.unwrap();
         }
-        let sql = FailingLedger { loses_response: true, ..FailingLedger::new(&fixture.sql) };
+        let sql = poisoned(&fixture.sql, StoreError::LedgerUnavailable, true);
         assert!(order_writer::write_new(&fixture.redis, &sql, &fixture.activity, NOW).await.is_err(), "{ledger}");
         let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &sql, &fixture.activity, NOW, 0).await;
         for delivery in 2..=MAX_DELIVERIES {
@@ -153,7 +133,7 @@ async fn an_order_whose_insert_lost_its_response_is_never_marked_failed() {
 async fn the_time_to_pay_starts_when_an_order_is_written_not_when_its_batch_was_reclaimed() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 5).await;
-        let down = FailingLedger { unavailable: true, ..FailingLedger::new(&fixture.sql) };
+        let down = failing(&fixture.sql, |_, _| true);
         let reclaim = async || order_writer::write_reclaimed(&fixture.redis, &down, &fixture.activity, NOW, 0).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         order_writer::write_new(&fixture.redis, &down, &fixture.activity, NOW).await.unwrap_err();
@@ -329,7 +309,7 @@ async fn a_failed_batch_does_not_stop_the_other_batch_of_its_turn() {
         for n in 1..all as u64 {
             fixture.reserve(n, "ada", 1).await.unwrap();
         }
-        let sql = FailingLedger { loses_response: true, ..FailingLedger::new(&fixture.sql) };
+        let sql = poisoned(&fixture.sql, StoreError::LedgerUnavailable, true);
         let drained = order_writer::drain(&fixture.redis, &sql, &fixture.activity, NOW, TWO_BATCHES, async || ()).await;
         assert!(drained.is_err(), "{ledger}");
         let last = fixture.order_no(all as u64 - 1);
