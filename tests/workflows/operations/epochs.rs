@@ -33,6 +33,15 @@ pub async fn rebuild_activity(fixture: &RealFixture) -> RebuildOutcome {
     fixture.rebuild(WHOLE_REBUILD).await.unwrap()
 }
 
+/// Pauses an activity, rebuilds its gate, and resumes it.
+pub async fn rebuild_and_resume(fixture: &RealFixture) -> RebuildOutcome {
+    pause(fixture).await;
+    let rebuilt = rebuild_activity(fixture).await;
+    assert!(matches!(rebuilt, RebuildOutcome::Done { .. }), "{rebuilt:?}");
+    resume(fixture).await;
+    rebuilt
+}
+
 async fn dead_letter_reason(fixture: &RealFixture, n: u64) -> Option<String> {
     dead_letters::load(&fixture.sql, &fixture.order_no(n)).await.unwrap().map(|letter| letter.reason)
 }
@@ -90,9 +99,7 @@ async fn a_writer_delayed_past_a_rebuild_finds_its_orders_written() {
             fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
         }
         let late = write_batch_delayed_by(&fixture, async || {
-            pause(&fixture).await;
-            assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 2 });
-            resume(&fixture).await;
+            assert_eq!(rebuild_and_resume(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 2 });
         })
         .await;
         assert_eq!((late.messages, late.written, late.failed), (3, 0, 0), "{ledger}");
@@ -144,9 +151,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_the_sweeper() {
 async fn a_stray_message_of_an_old_epoch_becomes_a_dead_letter_and_changes_nothing_else() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 1).await;
-        pause(&fixture).await;
-        assert_eq!(rebuild_activity(&fixture).await, RebuildOutcome::Done { orders: 0, epoch: 2 }, "{ledger}");
-        resume(&fixture).await;
+        assert_eq!(rebuild_and_resume(&fixture).await, RebuildOutcome::Done { orders: 0, epoch: 2 }, "{ledger}");
         let stream = fixture.key("orders");
         let text = format!("1\t{}\tada\tphone\t1\t100\tEUR\t{}\t1\t1\t0\t0", fixture.order_no(1).ulid(), NOW.0);
         for _ in 0..2 {

@@ -6,7 +6,7 @@ use stores::{StoreError, ports::RedisValue};
 
 use crate::{
     fixture::{LEDGERS, RealFixture, new_fixture},
-    operations::epochs::{pause, rebuild_activity, resume},
+    operations::epochs::{rebuild_and_resume, resume},
     orders::order_list::WithoutActivity,
 };
 
@@ -24,9 +24,7 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         let mut fixture = new_fixture(ledger, 5, 1).await;
         assert_eq!(shed::set(&fixture.redis, &fixture.sql, true).await.unwrap(), 1, "{ledger}");
         assert!(is_shed(&fixture, 1).await, "{ledger}");
-        pause(&fixture).await;
-        rebuild_activity(&fixture).await;
-        resume(&fixture).await;
+        rebuild_and_resume(&fixture).await;
         assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off after a rebuild");
         fixture.delete_redis_keys().await;
         resume(&fixture).await;
@@ -38,9 +36,7 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         assert_eq!(shed::set(&fixture.redis, &fixture.sql, false).await.unwrap(), 2, "{ledger}");
         assert!(!is_shed(&fixture, 1).await, "{ledger}");
         fixture.write_batch().await.unwrap();
-        pause(&fixture).await;
-        rebuild_activity(&fixture).await;
-        resume(&fixture).await;
+        rebuild_and_resume(&fixture).await;
         assert!(!is_shed(&fixture, 2).await, "{ledger}: requests are shed after shedding was turned off");
     }
 }

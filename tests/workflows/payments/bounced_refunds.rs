@@ -89,22 +89,18 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_parked_and_sent_again_b
         assert_eq!(parked_callbacks(&fixture).await, bounced_callback("f1"), "{ledger}: not parked for an operator");
         assert_eq!(load(&fixture.sql).await.unwrap().parked_callbacks, 1, "{ledger}");
         assert_eq!(callback_rows::erase(&fixture.sql, NOW.plus(1), 10).await.unwrap(), 2, "{ledger}: parked ones stay");
-        assert_eq!(
-            refunds::list_unconfirmed(&fixture.sql).await.unwrap(),
-            [],
-            "{ledger}: a refund is due before an operator requested it"
-        );
+        assert_eq!(fixture.open_refunds().await, [], "{ledger}: a refund is due before an operator asks for it");
         let refunded = parked::refund(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
         assert_eq!(refunded, ResolveOutcome::NotParked, "{ledger}: it was refunded like a parked payment");
 
         let reapply = async || parked::reapply(&fixture.redis, &fixture.sql, "f1", NOW).await.unwrap();
         assert_eq!(reapply().await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(reapply().await, ResolveOutcome::NotParked, "{ledger}: the second reapply had an effect");
-        let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+        let open = fixture.open_refunds().await;
         assert_eq!((open.len(), open[0].kind, open[0].failures), (1, RefundKind::Orders, 1), "{ledger}");
         fixture.send_refunds(&provider, 60_000).await.unwrap();
         assert_eq!(provider.refunds.borrow().len(), 2, "{ledger}: no second refund was sent");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: confirmed");
+        assert_eq!(fixture.open_refunds().await, [], "{ledger}: confirmed");
         assert_eq!(fixture.units().await, (5, 0, 0), "{ledger}: its unit was not returned exactly once");
 
         // The first refund's failure is reported again, with other event ids. The second refund returned the money.
@@ -113,7 +109,7 @@ async fn a_refund_that_bounces_after_it_was_confirmed_is_parked_and_sent_again_b
         assert_eq!(failed("re_1", "f3").await, CallbackEffect::Parked, "{ledger}");
         let dismissed = parked::dismiss(&fixture.sql, "f3").await.unwrap();
         assert_eq!(dismissed, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
+        assert_eq!(fixture.open_refunds().await, [], "{ledger}");
     }
 }
 
@@ -125,7 +121,7 @@ async fn a_failed_refund_is_sent_again_once_however_often_its_failure_is_reporte
             let order_no = fixture.refunding_order(1, "ada").await;
             let payment = format!("pay-{order_no}");
             let reported = async |event| refund_failed(&fixture, &order_no, &payment, "re_0", event).await;
-            let failures = async || refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures;
+            let failures = async || fixture.open_refunds().await[0].failures;
             provider.refund_behaviour.set(if fails_at_once { RefundBehaviour::Fail } else { RefundBehaviour::Accept });
             let sent = fixture.send_refunds(&provider, 0).await.unwrap();
             let reason = sent.failed.first().map(|failed| failed.reason.as_str());
@@ -161,11 +157,11 @@ async fn a_late_report_that_a_failed_refund_succeeded_confirms_nothing() {
             };
             refund_failed(&fixture, &order_no, &payment, "re_1", "f1").await;
             assert_eq!(succeeded("re_1").await, CallbackEffect::NoChange, "{ledger}");
-            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+            let open = fixture.open_refunds().await;
             assert_eq!((open.len(), open[0].failures), (1, 1), "{ledger}: a refund that failed counts as made");
             assert_eq!(refund_failed(&fixture, &order_no, &payment, "re_2", "f2").await, CallbackEffect::Changed);
             assert_eq!(succeeded("re_3").await, CallbackEffect::Changed, "{ledger}");
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
+            assert_eq!(fixture.open_refunds().await, [], "{ledger}");
         }
     }
 }
@@ -184,10 +180,10 @@ async fn a_refund_made_at_the_provider_after_a_failure_is_confirmed_by_the_next_
             refund_failed(&fixture, &order_no, &payment, "re_1", "f1").await;
             let reported = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s1").await;
             assert_eq!(reported, CallbackEffect::NoChange, "{ledger}");
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
+            assert_eq!(fixture.open_refunds().await.len(), 1, "{ledger}");
             provider.refund_behaviour.set(answer);
             fixture.send_refunds(&provider, 60_000).await.unwrap();
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}");
+            assert_eq!(fixture.open_refunds().await, [], "{ledger} {kind:?}");
             let status = if kind == RefundKind::Orders { OrderStatus::Refunded } else { OrderStatus::Paid };
             assert_eq!(fixture.ledger_status(&order_no).await, Some(status), "{ledger}");
             assert_eq!(parked_callbacks(&fixture).await, [], "{ledger}");
@@ -203,13 +199,13 @@ async fn a_success_after_a_failure_without_an_id_waits_for_the_answer() {
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
             let (order_no, payment) = requested_refund(&fixture, kind).await;
             fixture.send_refunds(&provider, 0).await.unwrap();
-            let own = refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].refund.clone();
+            let own = fixture.open_refunds().await[0].refund.clone();
             assert_eq!(refund_failed(&fixture, &order_no, &payment, "", "f").await, CallbackEffect::NoChange);
             let late = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, &own, "s").await;
             assert_eq!(late, CallbackEffect::NoChange, "{ledger} {kind:?}: one that may have failed counts as made");
             provider.refund_behaviour.set(RefundBehaviour::Succeed);
             fixture.send_refunds(&provider, 60_000).await.unwrap();
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}");
+            assert_eq!(fixture.open_refunds().await, [], "{ledger} {kind:?}");
         }
     }
 }
@@ -221,7 +217,7 @@ async fn the_answer_to_an_attempt_that_was_reported_as_failed_meanwhile_changes_
         let order_no = fixture.refunding_order(1, "ada").await;
         let claimed = refunds::claim_due(&fixture.sql, NOW, 10).await.unwrap();
         refund_failed(&fixture, &order_no, &claimed[0].payment, "re_0", "f").await;
-        let after_failure = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+        let after_failure = fixture.open_refunds().await;
         assert_eq!((after_failure[0].failures, after_failure[0].state.as_str()), (1, "requested"), "{ledger}");
         let answers = [
             RefundAttempt::Accepted("re_0".to_owned()),
@@ -230,7 +226,7 @@ async fn the_answer_to_an_attempt_that_was_reported_as_failed_meanwhile_changes_
         ];
         for answer in answers {
             refunds::record_attempt(&fixture.sql, &claimed[0], &answer).await.unwrap();
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), after_failure, "{ledger}: {answer:?}");
+            assert_eq!(fixture.open_refunds().await, after_failure, "{ledger}: {answer:?}");
         }
     }
 }
@@ -284,7 +280,7 @@ async fn a_crashed_reapplication_of_a_bounced_refund_sends_it_once_more() {
             parked::reapply(&fixture.redis, &fixture.sql, "f", NOW).await.unwrap();
             fixture.send_refunds(&provider, 7_300_000).await.unwrap();
             assert_eq!(parked_callbacks(fixture).await, [], "{point}");
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{point}");
+            assert_eq!(fixture.open_refunds().await, [], "{point}");
             assert_eq!(provider.refunds.borrow().len(), 2, "{point}: once more");
             assert_eq!(fixture.units().await, (2, 0, 0), "{point}");
         },

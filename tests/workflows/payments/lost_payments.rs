@@ -10,23 +10,21 @@ use payments::{
         CallbackEffect,
         parked::{self, ResolveOutcome},
     },
-    ledger::{callback_rows::LOST_PAYMENT, refunds},
+    ledger::callback_rows::LOST_PAYMENT,
 };
 
 use crate::{
     crash_points::crash_at_every_call,
     fakes::{FakeProvider, RefundBehaviour},
     fixture::{LEDGERS, NOW, new_fixture},
-    operations::epochs::{RealFixture, pause, rebuild_activity, resume},
+    operations::epochs::{RealFixture, rebuild_and_resume},
 };
 
 /// Creates a paid order that the ledger lost and a rebuild backfilled from Redis, which does not store payment ids.
 async fn paid_order_without_payment_id(fixture: &RealFixture, n: u64, user: &str) -> OrderNo {
     let order_no = fixture.paid_order(n, user).await;
     fixture.restore_older_ledger(&[&order_no]).await;
-    pause(fixture).await;
-    rebuild_activity(fixture).await;
-    resume(fixture).await;
+    rebuild_and_resume(fixture).await;
     assert_eq!(fixture.order_row(&order_no).await.payment, LOST_PAYMENT);
     order_no
 }
@@ -41,7 +39,7 @@ async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() 
         let send = async |ms| fixture.send_refunds(&provider, ms).await.unwrap();
         let report = send(0).await;
         assert_eq!((provider.calls.get(), report.attempted, report.failed.len()), (0, 0, 1), "{ledger}: not sent");
-        let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+        let open = fixture.open_refunds().await;
         assert_eq!((open[0].payment.as_str(), open[0].failures), (LOST_PAYMENT, 0), "{ledger}: no failed attempt");
         assert!(open[0].last_error.ends_with("let the provider send its callback of the payment again"), "{open:?}");
         assert_eq!(load(&fixture.sql).await.unwrap().stuck_refunds, 1, "{ledger}");
@@ -49,7 +47,7 @@ async fn a_refund_waits_visibly_until_a_callback_supplies_the_lost_payment_id() 
         assert_eq!(fixture.payment_succeeded(&order_no, "again").await.unwrap(), CallbackEffect::Changed, "{ledger}");
         let again = fixture.payment_succeeded(&order_no, "and again").await.unwrap();
         assert_eq!(again, CallbackEffect::NoChange, "{ledger}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}");
+        assert_eq!(fixture.open_refunds().await.len(), 1, "{ledger}");
         assert_eq!(load(&fixture.sql).await.unwrap().stuck_refunds, 0, "{ledger}");
         assert_eq!(send(1).await.attempted, 1, "{ledger}");
         assert_eq!(provider.refunds.borrow().keys().collect::<Vec<_>>(), [&(format!("pay-{order_no}"), 0)], "{ledger}");
@@ -67,11 +65,7 @@ async fn concurrent_callbacks_supply_a_lost_payment_id_once() {
         let applied = join_all(events.iter().map(|event| fixture.payment_succeeded(&order_no, event))).await;
         let changed = applied.into_iter().filter(|applied| *applied.as_ref().unwrap() == CallbackEffect::Changed);
         assert_eq!(changed.count(), 1, "{ledger}");
-        assert_eq!(
-            refunds::list_unconfirmed(&fixture.sql).await.unwrap(),
-            [],
-            "{ledger}: a single payment must not be refunded"
-        );
+        assert_eq!(fixture.open_refunds().await, [], "{ledger}: a single payment must not be refunded");
         assert_eq!(fixture.order_row(&order_no).await.payment, format!("pay-{order_no}"), "{ledger}");
     }
 }
@@ -87,7 +81,7 @@ async fn a_refund_confirmed_before_its_payment_id_is_known_is_parked_and_applied
         let again = parked::reapply(&fixture.redis, &fixture.sql, &format!("r-{order_no}"), NOW).await.unwrap();
         assert_eq!(again, ResolveOutcome::NotParked, "{ledger}");
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}: a second refund is due");
+        assert_eq!(fixture.open_refunds().await, [], "{ledger}: a second refund is due");
         assert_eq!(fixture.units().await, (2, 0, 0), "{ledger}");
     }
 }
@@ -104,7 +98,7 @@ async fn a_crashed_callback_that_supplies_a_lost_payment_id_leaves_one_refund_wi
         async |fixture, point| {
             let order_no = fixture.order_no(1);
             fixture.payment_succeeded(&order_no, "again").await.unwrap();
-            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+            let open = fixture.open_refunds().await;
             let payments: Vec<_> = open.iter().map(|refund| refund.payment.as_str()).collect();
             assert_eq!(payments, [format!("pay-{order_no}")], "{point}");
             assert_eq!(open[0].next_try_at, Millis(0), "{point}: due at once");

@@ -212,7 +212,7 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
                 RefundBehaviour::Accept => {
                     let failed = report(reported("f", "refund.failed", "re_0")).await;
                     assert_eq!(failed, CallbackEffect::Changed, "{ledger}");
-                    let refunds = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+                    let refunds = fixture.open_refunds().await;
                     assert_eq!((refunds.len(), refunds[0].failures), (1, 1), "{ledger}");
                     provider.refund_behaviour.set(RefundBehaviour::Succeed);
                     fixture.send_refunds(&provider, 3_600_000).await.unwrap();
@@ -225,7 +225,7 @@ async fn the_refund_of_a_payment_whose_order_the_ledger_lacks_is_confirmed_and_s
                     assert_eq!(made_there, CallbackEffect::Changed, "{ledger}: made at the provider");
                 }
             }
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
+            assert_eq!(fixture.open_refunds().await, [], "{ledger}");
             assert_eq!(fixture.send_refunds(&provider, 7_200_000).await.unwrap().attempted, 0, "{ledger}");
         }
     }
@@ -243,7 +243,7 @@ async fn no_payment_of_an_order_whose_payment_id_was_lost_is_refunded_as_a_secon
         assert_eq!(refund_parked(&fixture).await, ResolveOutcome::OrderPaid, "{ledger}");
         assert_eq!(reapply_parked(&fixture).await, ResolveOutcome::Done(CallbackEffect::Changed), "{ledger}");
         assert_eq!(fixture.order_row(&order_no).await.payment, "p", "{ledger}");
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger}");
+        assert_eq!(fixture.open_refunds().await, [], "{ledger}");
     }
 }
 

@@ -7,10 +7,7 @@ use payments::{
         self, CallbackEffect, CallbackOutcome,
         parked::{self, ResolveOutcome},
     },
-    ledger::{
-        callback_rows,
-        refunds::{self, RefundKind},
-    },
+    ledger::{callback_rows, refunds::RefundKind},
 };
 
 use crate::{
@@ -35,7 +32,7 @@ async fn a_partial_refund_confirms_no_refund() {
                 let callback = ProviderCallback { id, money, ..report("refund.succeeded", &order_no, &payment) };
                 let applied = callbacks::apply(&fixture.redis, &fixture.sql, &callback, NOW).await.unwrap();
                 assert_eq!(applied, effect, "{ledger} {kind:?}: {amount} {currency}");
-                let unconfirmed = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+                let unconfirmed = fixture.open_refunds().await;
                 assert_eq!(unconfirmed.len(), open, "{ledger} {kind:?}: {amount} {currency}");
             }
             let parked = callback_rows::list_parked(&fixture.sql, "", 200).await.unwrap();
@@ -65,7 +62,7 @@ async fn a_thousand_duplicates_of_a_payment_take_one_unit_or_start_one_refund() 
                 if is_sold { (OrderStatus::Refunding, (0, 1, 0), 1) } else { (OrderStatus::Paid, (0, 0, 1), 0) };
             assert_eq!(fixture.ledger_status(&order_no).await, Some(status), "{ledger}");
             assert_eq!(fixture.units().await, units, "{ledger}");
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), refunds, "{ledger}");
+            assert_eq!(fixture.open_refunds().await.len(), refunds, "{ledger}");
         }
     }
 }

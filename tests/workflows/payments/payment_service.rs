@@ -15,7 +15,7 @@ use payments::{
     callbacks::{self, CallbackEffect, Receipt, parked},
     checkout::{CheckoutError, checkout},
     commands::CommandOutcome,
-    ledger::{addresses::SealedAddress, callback_rows, refunds, sessions},
+    ledger::{addresses::SealedAddress, callback_rows, sessions},
     provider::{Caller, Providers, RetryPolicy, Stripe, Webhook},
     refunds::send_due,
     sessions::close_due,
@@ -230,7 +230,7 @@ async fn a_refund_without_an_answer_is_sent_again_as_the_same_one_and_a_failed_o
             assert_eq!(send().await.failed.len(), 1, "{ledger}: {no_answer:?}");
         }
         service.faults.take();
-        let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+        let open = fixture.open_refunds().await;
         let refund = (open[0].failures, open[0].refund.as_str(), open[0].provider.as_str());
         assert_eq!(refund, (0, "", "webhook"), "{ledger}");
         let mut first = service.ids("refund.create");
@@ -322,9 +322,9 @@ async fn the_provider_that_has_an_overpayment_refunds_it() {
         let providers = providers(PaymentProvider::Stripe, &service, &stripe);
         let sent = send_due(&fixture.redis, &fixture.sql, &providers, NOW.plus(1_000), 10).await.unwrap();
         assert_eq!((sent.failed, service.ids("refund.create").len()), (vec![], 1), "{ledger}");
-        let refund = refunds::list_unconfirmed(&fixture.sql).await.unwrap().remove(0).refund;
+        let refund = fixture.open_refunds().await.remove(0).refund;
         assert_eq!(apply("refund.succeeded", &refund).await, CallbackEffect::Changed, "{ledger}");
-        assert!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().is_empty(), "{ledger}");
+        assert!(fixture.open_refunds().await.is_empty(), "{ledger}");
         assert!(stripe.calls.borrow().is_empty(), "{ledger}");
     }
 }

@@ -65,7 +65,7 @@ async fn a_failed_refund_that_names_no_order_is_that_of_the_order_with_its_payme
             assert_eq!(failed, CallbackEffect::Parked, "{ledger} {kind:?}: nobody is told");
             assert_eq!(parked_callbacks(&fixture).await, bounced_callback("failed-by hand"), "{ledger} {kind:?}");
             parked::reapply(&fixture.redis, &fixture.sql, "failed-by hand", NOW).await.unwrap();
-            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+            let open = fixture.open_refunds().await;
             assert_eq!((open.len(), open[0].kind), (1, kind), "{ledger}: not sent again");
         }
         // The success of the same refund is reported later.
@@ -87,7 +87,7 @@ async fn a_failed_refund_that_names_no_order_is_that_of_the_order_with_its_payme
         let order_no = fixture.refunding_order(1, "ada").await;
         refunds::confirm(&fixture.sql, RefundKind::Orders, &fixture.refund_callback(&order_no, "")).await.unwrap();
         parked::reapply(&fixture.redis, &fixture.sql, "failed-red_3", NOW).await.unwrap();
-        assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap().len(), 1, "{ledger}: not sent again");
+        assert_eq!(fixture.open_refunds().await.len(), 1, "{ledger}: not sent again");
     }
 }
 
@@ -101,12 +101,12 @@ async fn a_failed_refund_of_a_part_is_parked_and_is_no_failure_of_the_whole() {
             let fail_part = async |refund: &str| part_failed_without_order(&fixture, &payment, 10, refund).await;
             let parked = |refund: &str| (format!("failed-{refund}"), "wrong_amount".to_owned());
             assert_eq!(fail_part("before").await, CallbackEffect::Parked, "{ledger} {kind:?}: nobody is told");
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap()[0].failures, 0, "{ledger} {kind:?}");
+            assert_eq!(fixture.open_refunds().await[0].failures, 0, "{ledger} {kind:?}");
             let made = refund_ended(&fixture, "refund.succeeded", &order_no, &payment, "", "s").await;
             assert_eq!(made, CallbackEffect::Changed, "{ledger} {kind:?}");
             assert_eq!(fail_part("after").await, CallbackEffect::Parked, "{ledger} {kind:?}");
             parked::reapply(&fixture.redis, &fixture.sql, "failed-after", NOW).await.unwrap();
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await.unwrap(), [], "{ledger} {kind:?}: sent again");
+            assert_eq!(fixture.open_refunds().await, [], "{ledger} {kind:?}: sent again");
             let mut both = parked_callbacks(&fixture).await;
             both.sort();
             assert_eq!(both, [parked("after"), parked("before")], "{ledger} {kind:?}");
@@ -136,7 +136,7 @@ async fn a_success_that_is_not_of_the_known_refund_is_parked() {
             };
             assert_eq!(ended("refund.failed", "re_1").await, CallbackEffect::Changed, "{ledger}");
             fixture.send_refunds(&provider, 60_000).await.unwrap();
-            let open = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
+            let open = fixture.open_refunds().await;
             assert_eq!(open[0].state, "sent", "{ledger}");
             // It may be a late report of the first one.
             assert_eq!(ended("refund.succeeded", "").await, CallbackEffect::NoChange, "{ledger}");

@@ -6,10 +6,7 @@ use domain::{ids::ActivityId, order::OrderStatus, time::Millis, webhook::Provide
 use operations::upkeep::{report::Report, sweep::Sweeper};
 use payments::{
     callbacks::{self, CallbackEffect},
-    ledger::{
-        callback_rows::{self, RecordIf},
-        refunds,
-    },
+    ledger::callback_rows::{self, RecordIf},
 };
 use stores::{
     Sql, StoreError,
@@ -161,6 +158,5 @@ async fn of_two_payments_in_open_transactions_the_second_finds_the_order_paid() 
     let (applied, ()) = tokio::join!(callbacks::apply(&fixture.redis, &fixture.sql, &second, NOW), committing);
     assert_eq!(applied.unwrap(), CallbackEffect::Changed);
     assert_eq!(fixture.order_row(&order_no).await.payment, "first");
-    let refunds = refunds::list_unconfirmed(&fixture.sql).await.unwrap();
-    assert_eq!(refunds.iter().map(|refund| refund.payment.as_str()).collect::<Vec<_>>(), ["second"]);
+    assert_eq!(fixture.open_refund_payments().await, ["second"]);
 }

@@ -15,7 +15,7 @@ use payments::{
     callbacks::{self, CallbackEffect, Receipt},
     checkout::checkout,
     commands::{self, CommandOutcome},
-    ledger::{addresses::SealedAddress, refunds},
+    ledger::addresses::SealedAddress,
 };
 use stores::{
     Sql, StoreError,
@@ -84,7 +84,7 @@ async fn a_late_payment_that_needs_a_unit_waits_for_redis_and_an_operator_sees_i
             }
             assert_eq!(*log.borrow(), vec![format!("e-{order_no}"); 2], "{ledger}: each sweep tries it, and says so");
             assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Expired), "{ledger}");
-            assert_eq!(refunds::list_unconfirmed(&fixture.sql).await, Ok(vec![]), "{ledger}");
+            assert_eq!(fixture.open_refunds().await, [], "{ledger}");
 
             let none = BTreeSet::new();
             callbacks::apply_pending(&fixture.redis, &fixture.sql, later.plus(60_000), 10, &none).await.unwrap();
