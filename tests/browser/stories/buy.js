@@ -2,7 +2,7 @@
 
 import { call, changeSale, eventually, publish, signIn, stock, sweep, unique, untilOrder } from "../support/app.js";
 import {
-  buyNow, enterName, goToPayment, openSale, payNow, recordText, signInOnPage, untilText,
+  buyNow, clickAndConfirm, enterName, goToPayment, openSale, payNow, recordText, signInOnPage, untilText,
 } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
@@ -87,8 +87,7 @@ test("a buyer cancels an order after confirming", async ({ page }) => {
   await page.getByTestId("cancel").click();
   await page.getByTestId("dialog-no").click();
   await untilText(page, "headline", "Reserved for you");
-  await page.getByTestId("cancel").click();
-  await page.getByTestId("dialog-yes").click();
+  await clickAndConfirm(page, "cancel");
   await untilText(page, "headline", "Cancelled");
   expect(await stock(sale.id)).toMatchObject({ left: 10, held: 0 });
 });
@@ -104,8 +103,7 @@ test("a buyer requests a refund of a paid order", async ({ page }) => {
   const outdated = await (await paid).json();
   expect(outdated.status).toBe("paid");
   await page.route(isPoll, (route) => route.fulfill({ json: outdated }), { times: 1 });
-  await page.getByTestId("refund").click();
-  await page.getByTestId("dialog-yes").click();
+  await clickAndConfirm(page, "refund");
   await untilText(page, "headline", /on its way back|Refunded/);
   await sweep();
   await untilText(page, "headline", "Refunded");
@@ -129,8 +127,7 @@ test("a paid order says until when refunds are taken, and a request that comes t
   await payNow(page);
   await expect(page.getByText("Refund on request until")).toBeVisible();
   await changeSale(sale.id, { refund_window_seconds: 0 });
-  await page.getByTestId("refund").click();
-  await page.getByTestId("dialog-yes").click();
+  await clickAndConfirm(page, "refund");
   await untilText(page, "notice", "The time for refunds of this sale is over. Please ask the shop.");
 });
 

@@ -5,7 +5,9 @@ import {
   ADDRESS, call, callAdmin, createOrder, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder,
   webhookSecret,
 } from "../support/app.js";
-import { holdAnswers, openDesk, recordText, signInAsOperator, untilText } from "../support/page.js";
+import {
+  changeAnswers, clickAndConfirm, holdAnswers, openDesk, recordText, signInAsOperator, untilText,
+} from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("an operator views and clears the strikes of a user", async ({ page }) => {
@@ -26,8 +28,7 @@ test("an operator views and clears the strikes of a user", async ({ page }) => {
   await page.getByTestId("dialog-no").click();
   expect((await callAdmin("GET", `/strikes/${buyer.user}`)).count).toBe(1);
   const notice = await recordText(page.getByTestId("notice"));
-  await page.getByTestId("strikes-clear").click();
-  await page.getByTestId("dialog-yes").click();
+  await clickAndConfirm(page, "strikes-clear");
   await notice.untilShown("has no strikes any more");
   await page.getByTestId("strikes-show").click();
   await expect(page.locator("#strikes-result", { hasText: `${buyer.user}: 0 of 10 strikes` })).toBeVisible();
@@ -122,10 +123,7 @@ for (const isRefused of [false, true]) {
     const { id, buyer, order } = await createOrder({ eligibility: { allow: [invited] } }, invited);
     await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
     // Two spaces: copied from the page, the name is the same one.
-    await page.route(`**/api/admin/orders/${order}`, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), user: "ada  lovelace" } });
-    });
+    await changeAnswers(page, `**/api/admin/orders/${order}`, (shown) => ({ ...shown, user: "ada  lovelace" }));
     await openDesk(page);
     await page.getByTestId("lookup-order").fill(order);
     await page.getByTestId("lookup-show").click();

@@ -3,7 +3,7 @@
 import {
   call, callAdmin, eventually, operatorToken, publish, reserve, send, signIn, unique, untilOrder, untilPhase,
 } from "../support/app.js";
-import { openDesk, recordText, signInAsOperator, untilText } from "../support/page.js";
+import { changeAnswers, clickAndConfirm, openDesk, recordText, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("a wrong token is refused", async ({ page }) => {
@@ -64,8 +64,7 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
   }
   await untilPhase(id, { phases: ["scheduled"] });
   expect((await call("GET", `/api/activities/${id}`)).title).toBe("Made by hand");
-  await page.getByTestId(`close-${id}`).click();
-  await page.getByTestId("dialog-yes").click();
+  await clickAndConfirm(page, `close-${id}`);
   await untilText(page, `state-${id}`, "closed");
   await untilPhase(id, { phases: ["ended"] });
 });
@@ -231,8 +230,7 @@ test("the live statistics follow the sale, and the audit finds no drift", async 
   await page.getByTestId("audit").click();
   await untilText(page, "audit-verdict", "Every invariant holds");
   const { start_key: old } = await call("GET", `/api/activities/${id}/gate.json`);
-  await page.getByTestId("rotate").click();
-  await page.getByTestId("dialog-yes").click();
+  await clickAndConfirm(page, "rotate");
   await eventually("a new start key", async () => {
     const { start_key: value } = await call("GET", `/api/activities/${id}/gate.json`);
     return { done: value && value !== old, value };
@@ -246,8 +244,7 @@ test("an operator sees what another operator does, and how long the sale lasts",
   await untilText(page, "live-phase", /^Open, ends in 0\d:\d\d$/);
   const other = await newPage("/admin");
   await signInAsOperator(other);
-  await other.getByTestId(`pause-${id}`).click();
-  await other.getByTestId("dialog-yes").click();
+  await clickAndConfirm(other, `pause-${id}`);
   await untilText(page, `state-${id}`, "paused");
   await untilText(page, "live-phase", /^Paused, ends in 0\d:\d\d$/);
   await expect(page.getByTestId(`row-${id}`)).toHaveClass("is-chosen");
@@ -268,10 +265,7 @@ test("the reservations per second count orders whose units were released at once
   await openDesk(page);
   // Two answers, a second apart: meanwhile a thousand orders were made, and as many released.
   let enqueued = 1_000;
-  await page.route(/\/stats$/, async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), enqueued: (enqueued += 1_000) } });
-  });
+  await changeAnswers(page, /\/stats$/, (stats) => ({ ...stats, enqueued: (enqueued += 1_000) }));
   await page.getByTestId(`live-${id}`).click();
   await expect(page.getByTestId("reservations-per-second")).toHaveText(/^[\d,]{3,5}$/);
 });
@@ -292,8 +286,7 @@ test("an operator copies a sale, and deletes the copy", async ({ page }) => {
   await expect(page.getByTestId(`delete-${id}`)).toHaveCount(0);
   await page.getByTestId(`delete-${copy}`).click();
   await page.getByTestId("dialog-no").click();
-  await page.getByTestId(`delete-${copy}`).click();
-  await page.getByTestId("dialog-yes").click();
+  await clickAndConfirm(page, `delete-${copy}`);
   await expect(page.getByTestId(`row-${copy}`)).toHaveCount(0);
   const token = operatorToken();
   expect((await send("GET", `/api/admin/activities/${copy}`, { token })).status).toBe(404);

@@ -1,7 +1,7 @@
 // The order page while the buyer looks elsewhere, and its address form (D5, E1).
 
 import { ADDRESS, callAdmin, createOrder, publish, unique } from "../support/app.js";
-import { fillInAddress, setHidden, signInOnPage, untilText } from "../support/page.js";
+import { changeAnswers, fillInAddress, setHidden, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Reserves a unit for a buyer who is signed in on the page, and opens the order. Resolves to its number. */
@@ -57,10 +57,7 @@ for (const permission of ["granted", "denied"]) {
   test(`a buyer who looks elsewhere is notified only on request: ${permission}`, async ({ page }) => {
     await fakeNotifications(page, permission);
     let status = "queued";
-    await page.route(/\/api\/orders\/sale-/, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, headers: { "retry-after": "1" }, json: { ...(await response.json()), status } });
-    });
+    await changeAnswers(page, /\/api\/orders\/sale-/, (shown) => ({ ...shown, status }), { "retry-after": "1" });
     const order = await openOrder(page);
     await expect(page.getByTestId("notify")).toBeVisible();
     expect(await page.evaluate(() => globalThis.asked)).toBe(0);
@@ -161,10 +158,7 @@ test("a payment that is declined after the buyer was sent back is told from a la
   const order = await openOrder(page);
   const [first, second] = ["2026-01-01T00:00:00.000Z", "2026-01-01T00:01:00.000Z"];
   let changes = { checkout_url: "https://pay.example/s" };
-  await page.route(`**/api/orders/${order}`, async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, headers: { "retry-after": "1" }, json: { ...(await response.json()), ...changes } });
-  });
+  await changeAnswers(page, `**/api/orders/${order}`, (shown) => ({ ...shown, ...changes }), { "retry-after": "1" });
   const comeBack = () => page.goto(`/order?order_no=${order}&payment=done`);
   const untilDeclined = async () => {
     await untilText(page, "headline", "The payment was declined");

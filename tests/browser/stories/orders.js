@@ -1,7 +1,7 @@
 // The list of a buyer's orders while they can change (D6).
 
 import { createOrder } from "../support/app.js";
-import { recordText, setHidden, untilText } from "../support/page.js";
+import { changeAnswers, recordText, setHidden, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
 
@@ -81,10 +81,7 @@ test("the list asks for an order while it can change and the page is shown, and 
   let status = "queued";
   let isRefused = false;
   let [asked, refused] = [0, 0];
-  await page.route(/\/api\/orders\?/, async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, json: (await response.json()).map((listed) => ({ ...listed, status })) });
-  });
+  await changeAnswers(page, /\/api\/orders\?/, (orders) => orders.map((listed) => ({ ...listed, status })));
   await page.route(`**/api/orders/${order}`, async (route) => {
     asked += 1;
     if (isRefused) {

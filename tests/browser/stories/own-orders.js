@@ -1,7 +1,7 @@
 // A buyer who comes back to a sale with an order to pay.
 
 import { publish, reserve, signIn, stock, unique } from "../support/app.js";
-import { buyNow, countRequests, signInOnPage, untilText } from "../support/page.js";
+import { buyNow, clickAndConfirm, countRequests, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
@@ -63,8 +63,7 @@ test("a cancelled or expired order, or one of another user, is no order to pay",
   const { id } = await publish({ payTimeout: 12 });
   const user = unique("ivo");
   await buyOne(page, id, user);
-  await page.getByTestId("cancel").click();
-  await page.getByTestId("dialog-yes").click();
+  await clickAndConfirm(page, "cancel");
   await untilText(page, "headline", "Cancelled");
   await page.getByTestId("again").click();
   await expect(page.getByTestId("buy")).toHaveText("Buy");

@@ -1,7 +1,7 @@
 // Refusals: sold out, limit per user, paused, ended (A4, B9).
 
 import { call, callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
-import { buyNow, goToPayment, openSale, recordText, signInOnPage, untilText } from "../support/page.js";
+import { buyNow, changeAnswers, goToPayment, openSale, recordText, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("a sold-out SKU has a disabled button, and can be bought when a unit is released", async ({ page }) => {
@@ -21,10 +21,7 @@ test("a refusal shows its reason and ends the attempt", async ({ page }) => {
   const { id } = await openSale(page, { total: 1 });
   await expect(page.getByTestId("buy")).toBeEnabled();
   // The page's copy of the gate is older than the reservation of the last unit.
-  await page.route(/gate\.json$/, async (route) => {
-    const answer = await route.fetch();
-    await route.fulfill({ response: answer, json: { ...(await answer.json()), sold_out: [] } });
-  });
+  await changeAnswers(page, /gate\.json$/, (gate) => ({ ...gate, sold_out: [] }));
   await reserve(id, await signIn());
   let requests = 0;
   page.on("request", (request) => (requests += request.url().endsWith("/orders") ? 1 : 0));

@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import {
   callAdmin, copyAsDraft, publish, reserve, signIn, sweep, targetDirectory, unique, untilOrder,
 } from "../support/app.js";
-import { goToPayment, signInAsOperator, untilText } from "../support/page.js";
+import { clickAndConfirm, goToPayment, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Makes the function that pictures the whole page under a name. */
@@ -101,8 +101,7 @@ for (const colorScheme of ["light", "dark"]) {
       await page.unroute(`**/api/orders/${order}`);
     }
     await page.reload();
-    await page.getByTestId("refund").click();
-    await page.getByTestId("dialog-yes").click();
+    await clickAndConfirm(page, "refund");
     await untilText(page, "headline", words["order.refunding"]);
     await picture("order, refunding");
     await sweep();

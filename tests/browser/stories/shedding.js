@@ -1,7 +1,7 @@
 // Load shedding (B9), which concerns all activities of an app.
 
 import { callAdmin, publish } from "../support/app.js";
-import { openSale, signInAsOperator, untilText } from "../support/page.js";
+import { clickAndConfirm, openSale, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test.use({ variables: {} });
@@ -32,8 +32,7 @@ test("an operator sees that another operator sheds load, and when it is over", a
   for (const console of [page, other]) await signInAsOperator(console);
   await expect(page.getByTestId("shedding")).toBeHidden();
   try {
-    await other.getByTestId("shed").click();
-    await other.getByTestId("dialog-yes").click();
+    await clickAndConfirm(other, "shed");
     for (const console of [page, other]) await untilText(console, "shedding", "Load is shed");
     await expect(page.getByTestId("shed")).toBeChecked();
   } finally {

@@ -1,7 +1,7 @@
 // The start of a sale by the server's clock, independent of the browser's clock (A2).
 
 import { call, changeSale, publish, serverClockOffset, unique, untilPhase } from "../support/app.js";
-import { recordText, signInOnPage, untilText } from "../support/page.js";
+import { changeAnswers, recordText, signInOnPage, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
 
@@ -69,12 +69,8 @@ test("a clock that a cached response set is corrected by the next response", ({ 
   const { id, startsAt } = await publish({ startsIn: 12_000 });
   const offset = await serverClockOffset(id);
   const page = await newPage();
-  await page.route(/\/api\/activities\/[^/]+$/, async (route) => {
-    const response = await route.fetch();
-    const sale = await response.json();
-    const stale = new Date(Date.parse(sale.server_time) - 30_000).toISOString();
-    await route.fulfill({ response, json: { ...sale, server_time: stale } });
-  });
+  const stale = (time) => new Date(Date.parse(time) - 30_000).toISOString();
+  await changeAnswers(page, /\/api\/activities\/[^/]+$/, (sale) => ({ ...sale, server_time: stale(sale.server_time) }));
   await page.goto(`/sale?activity=${id}`);
   await page.evaluate(recordWhenEnabled);
   await expect(page.getByTestId("buy")).toBeEnabled();
@@ -101,10 +97,7 @@ test("a page delays its first request after the start by the gate's jitter", ({ 
   const page = await newPage();
   // `Math.random()` near 1 makes this page use nearly the whole jitter.
   await page.addInitScript(() => (Math.random = () => 0.999));
-  await page.route(/gate\.json$/, async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), jitter_ms: 3_000 } });
-  });
+  await changeAnswers(page, /gate\.json$/, (gate) => ({ ...gate, jitter_ms: 3_000 }));
   const gateRequests = [];
   page.on("request", (request) => isGate(request) && gateRequests.push(Date.now() + offset - startsAt));
   await page.goto(`/sale?activity=${id}`);

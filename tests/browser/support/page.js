@@ -78,6 +78,18 @@ export async function holdAnswers(page, pattern, options) {
   return release;
 }
 
+/** Changes the documents that answer some requests; `headers` replace those of the answers. */
+export const changeAnswers = (page, pattern, change, headers) => page.route(pattern, async (route) => {
+  const response = await route.fetch();
+  await route.fulfill({ response, headers, json: change(await response.json()) });
+});
+
+/** Clicks on what asks first, and answers yes. */
+export async function clickAndConfirm(page, id) {
+  await page.getByTestId(id).click();
+  await page.getByTestId("dialog-yes").click();
+}
+
 /** Counts the requests of a page, or of a context, to addresses that match. `count.requests` is their number. */
 export function countRequests(page, pattern) {
   const count = { requests: 0 };
