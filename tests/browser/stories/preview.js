@@ -19,15 +19,20 @@ async function createDraft(changes) {
   return id;
 }
 
-/** Opens the preview by its link on the operators' page. Resolves to its tab. */
-async function openPreview(newPage, id, options) {
-  const desk = await newPage("/admin", options);
-  await signInAsOperator(desk);
+/** Opens a preview by its link on the operators' page. Resolves to its tab. */
+async function openPreviewOn(desk, id) {
   const opened = desk.waitForEvent("popup");
   await desk.getByTestId(`preview-${id}`).click();
   const page = await opened;
   await expect(page.getByTestId("title")).not.toBeEmpty();
   return page;
+}
+
+/** The same, on an operators' page of its own. */
+async function openPreview(newPage, id) {
+  const desk = await newPage("/admin");
+  await signInAsOperator(desk);
+  return openPreviewOn(desk, id);
 }
 
 /** What the page says about the sale: all texts but the times that pass, and the pictures. */
@@ -133,16 +138,9 @@ test("an operator who leaves has left the previews, too, also one that was close
   const id = await createDraft();
   const desk = await newPage("/admin");
   await signInAsOperator(desk);
-  const openOne = async () => {
-    const opened = desk.waitForEvent("popup");
-    await desk.getByTestId(`preview-${id}`).click();
-    const tab = await opened;
-    await expect(tab.getByTestId("title")).not.toBeEmpty();
-    return tab;
-  };
-  const preview = await openOne();
+  const preview = await openPreviewOn(desk, id);
   const token = () => sessionStorage.getItem("stampede.admin");
-  const closed = await openOne();
+  const closed = await openPreviewOn(desk, id);
   const kept = await closed.evaluate(() => ({ ...sessionStorage }));
   expect(kept["stampede.admin"]).toBe(await preview.evaluate(token));
   await closed.goto("about:blank");

@@ -1,9 +1,7 @@
 // The way back from the sandbox's payment page: only to a page of its own origin.
 
-import { call, orderOf, publish } from "../support/app.js";
+import { ADDRESS, call, orderOf, publish } from "../support/app.js";
 import { expect, test } from "../support/test.js";
-
-const ADDRESS = { name: "Ada", line1: "1 Mill Lane", city: "London", postal_code: "N1", country: "GB" };
 
 test("the payment page leads back to a path, and to no other origin", async ({ page, baseURL }) => {
   const { id } = await publish();

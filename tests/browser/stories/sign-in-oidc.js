@@ -9,7 +9,6 @@ import { expect, test as plain } from "../support/test.js";
 
 const ISSUER = "http://127.0.0.1:{port:issuer}";
 
-
 plain.use({
   variables: {
     jwt_key: "", jwt_jwks_url: `${ISSUER}/jwks`, jwt_jwks_host: ISSUER, jwt_algorithm: "RS256",

@@ -7,7 +7,6 @@ import { expect, test as plain } from "../support/test.js";
 
 const SHOP = "http://127.0.0.1:{port:shop}";
 
-
 plain.use({ variables: { sign_in_url: `${SHOP}/login?from=sale`, session_url: `${SHOP}/session` } });
 
 const test = plain.extend({
@@ -101,10 +100,7 @@ test("one sign-in serves all tabs, and the shop's sign-out ends it", async ({ sh
 });
 
 test("who signs in at the shop within the minute of the last buyer is that user here, too", async ({ shop, newPage }) => {
-  const page = await newPage("/orders");
-  await page.getByTestId("sign-in").click();
-  await enterShop(page, unique("una"));
-  await untilText(page, "orders-state", "You have no orders yet");
+  const page = await openAsBuyer(newPage);
   const shopPage = await page.evaluate(() => location.href);
   const bob = unique("bob");
   await page.goto(`http://127.0.0.1:${process.env.STAMPEDE_PORT_SHOP}/login?return_to=${shopPage}`);
@@ -112,8 +108,7 @@ test("who signs in at the shop within the minute of the last buyer is that user 
   await expect(page.getByTestId("user")).toHaveText(bob);
 
   // A page that was opened without asking, because another one had just asked, asks when the minute is over.
-  const next = unique("cleo");
-  for (const sid of shop.sessions.keys()) shop.sessions.set(sid, next);
+  const next = signInNext(shop);
   const asked = shop.asked;
   await page.evaluate(() => localStorage.setItem("stampede.checked_at", String(Date.now() - 52_000)));
   await page.locator('a[href="/"]').first().click();
