@@ -30,9 +30,9 @@ async fn create_order_with_session(app: &TestApp) -> (TestActivity, Buyer, Strin
 }
 
 #[tokio::test]
-async fn a_callback_with_an_invalid_signature_changes_nothing() {
+async fn a_callback_with_an_invalid_signature_changes_nothing_and_neither_does_a_repeated_or_late_one() {
     let app = TestApp::shared();
-    let (_, buyer, order_no, body) = create_order_with_session(&app).await;
+    let (activity, buyer, order_no, body) = create_order_with_session(&app).await;
     let text = body.to_string();
     let now = OffsetDateTime::now_utc().unix_timestamp();
     let secret = app.variables.get("webhook_secrets").to_owned();
@@ -57,17 +57,10 @@ async fn a_callback_with_an_invalid_signature_changes_nothing() {
     // One valid signature among invalid ones is enough.
     let mixed_signatures = format!("{other_signature} v2,zzz {valid_signature} v1,AAAA");
     app.send_callback_with_signature("evt-1", now, &mixed_signatures, &text).await.is(204);
-    app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
-}
-
-#[tokio::test]
-async fn a_repeated_callback_changes_nothing() {
-    let app = TestApp::shared();
-    let (activity, buyer, order_no, body) = create_order_with_session(&app).await;
-    for _ in 0..3 {
-        app.send_callback("evt-same", &body).await.is(204);
-    }
     let paid = app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+    for _ in 0..2 {
+        app.send_callback("evt-1", &body).await.is(204);
+    }
     // A failure that arrives after the payment does not undo it.
     let failed = TestApp::callback_body("payment.failed", &order_no, "s");
     app.send_callback("evt-late-failure", &failed).await.is(204);

@@ -12,9 +12,8 @@ async fn one_of_twenty_concurrent_sweepers_gets_the_lease() {
         let fixture = new_fixture(ledger, 1, 1).await;
         let owners: Vec<_> = (0..20).map(|n| format!("owner {n}")).collect();
         let acquisitions = owners.iter().map(|owner| leases::acquire(&fixture.sql, "twenty", owner, NOW, 1_000));
-        let acquired: Vec<_> = join_all(acquisitions).await.into_iter().filter_map(Result::unwrap).collect();
-        assert_eq!(acquired.len(), 1, "{ledger}");
-        assert_eq!(acquired[0].token, 1, "{ledger}");
+        let acquired = join_all(acquisitions).await.into_iter().filter_map(Result::unwrap);
+        assert_eq!(acquired.map(|lease| lease.token).collect::<Vec<_>>(), [1], "{ledger}");
     }
 }
 
@@ -26,7 +25,10 @@ async fn a_lease_passes_on_with_its_cursor_and_a_higher_token() {
             leases::acquire(&fixture.sql, "cursor", owner, NOW.plus(after_ms), 1_000).await.unwrap()
         };
         let mut first = acquire("a", 0).await.expect("free");
-        assert_eq!(acquire("b", 500).await, None, "{ledger}");
+        // The clock of another owner may be behind.
+        for after_ms in [500, -5, -60_000] {
+            assert_eq!(acquire("b", after_ms).await, None, "{ledger}: after {after_ms} ms");
+        }
         first.resume_after = "sale-7".to_owned();
         assert!(leases::renew(&fixture.sql, &first, NOW.plus(2_000)).await.unwrap(), "{ledger}");
         assert_eq!(acquire("b", 1_500).await, None, "{ledger}: a renewed lease was acquired by another owner");
@@ -35,19 +37,6 @@ async fn a_lease_passes_on_with_its_cursor_and_a_higher_token() {
         assert!(!leases::renew(&fixture.sql, &first, NOW.plus(9_000)).await.unwrap(), "{ledger}: of another owner");
         assert!(leases::release(&fixture.sql, &second).await.unwrap(), "{ledger}");
         assert_eq!(acquire("c", 2_001).await.expect("given up").token, 3, "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_lease_is_not_taken_over_by_an_owner_whose_time_is_a_little_earlier() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 1, 1).await;
-        let acquire = async |owner, now| leases::acquire(&fixture.sql, "early", owner, now, 15_000).await.unwrap();
-        assert!(acquire("a", NOW.plus(5)).await.is_some(), "{ledger}");
-        for earlier_ms in [5, 60_000] {
-            let now = NOW.plus(5 - earlier_ms);
-            assert_eq!(acquire("b", now).await, None, "{ledger}: {earlier_ms} ms earlier");
-        }
     }
 }
 
