@@ -87,7 +87,6 @@ test("a slider puzzle is solved, and a wrong position brings a new puzzle", asyn
 });
 
 test("a wrong answer says so and brings another puzzle, however many there were", async ({ page }) => {
-  const { id } = await publish({ human_check: "captcha" });
   // Five refusals that the app does not count.
   let refusals = 0;
   await page.route(/\/ticket$/, (route) => {
@@ -95,8 +94,7 @@ test("a wrong answer says so and brings another puzzle, however many there were"
     if (refusals > 5) return route.continue();
     return route.fulfill({ status: 403, json: { status: 403, code: "human_check_failed" } });
   });
-  await page.goto(`/sale?activity=${id}`);
-  await signInOnPage(page, unique("wil"));
+  await openSale(page, { human_check: "captcha" });
   for (let answers = 0; answers < 5; answers += 1) {
     await expect(page.getByTestId("puzzle")).toBeVisible();
     if (answers) await expect(page.getByTestId("check-status")).toContainText("That was not right.");

@@ -1,7 +1,7 @@
 // The order page while the buyer looks elsewhere, and its address form (D5, E1).
 
 import { ADDRESS, callAdmin, createOrder, publish, unique } from "../support/app.js";
-import { changeAnswers, fillInAddress, setHidden, signInOnPage, untilText } from "../support/page.js";
+import { changeAnswers, fillInAddress, openSale, setHidden, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Reserves a unit for a buyer who is signed in on the page, and opens the order. Resolves to its number. */
@@ -201,9 +201,7 @@ test("a calendar file reminds of the start", async ({ page }) => {
   expect(lines).toContain(`DTSTART:${start.replace(/[-:]|\.\d+/g, "")}`);
   expect(lines).toContain(`SUMMARY:${title.replace(/[\\;,]/g, "\\$&")}`);
   expect([lines[0], lines.at(-2), lines.at(-1)]).toEqual(["BEGIN:VCALENDAR", "END:VCALENDAR", ""]);
-  const open = await publish();
-  await page.goto(`/sale?activity=${open.id}`);
-  await signInOnPage(page, unique("cal"));
+  await openSale(page);
   await expect(page.getByTestId("buy")).toBeEnabled();
   await expect(page.getByTestId("remind")).toBeHidden();
 });

@@ -1,7 +1,7 @@
 // A buyer who comes back to a sale with an order to pay.
 
 import { publish, reserve, signIn, stock, unique } from "../support/app.js";
-import { buyNow, clickAndConfirm, countRequests, signInOnPage, untilText } from "../support/page.js";
+import { buyNow, clickAndConfirm, countRequests, openSale, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const ORDERS = /\/api\/activities\/[^/]+\/orders$/;
@@ -89,10 +89,8 @@ test("a cancelled or expired order, or one of another user, is no order to pay",
 });
 
 test("a visitor, and a buyer who got nothing, request no list of orders", async ({ page }) => {
-  const { id } = await publish({ total: 1 });
   const lists = countRequests(page, LIST);
-  await page.goto(`/sale?activity=${id}`);
-  await signInOnPage(page, unique("leo"));
+  const { id } = await openSale(page, { total: 1 });
   await expect(page.getByTestId("buy")).toBeEnabled();
   await page.route(ORDERS, async (route) => {
     await reserve(id, await signIn(unique("win")));
