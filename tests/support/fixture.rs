@@ -219,14 +219,15 @@ pub async fn open_connection(fixture: &Fixture<RealRedis, RealLedger>) -> RealLe
     RealLedger::postgres(&servers().postgres.url(), schema).await
 }
 
-/// Waits until another connection waits for a lock that `holder`, a connection to PostgreSQL, holds.
-pub async fn wait_until_blocking(holder: &RealLedger) {
+/// Commits on `holder`, a connection to PostgreSQL, when another connection waits for a lock that it holds.
+pub async fn commit_when_blocking(holder: &RealLedger) {
     let waiting = "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))";
     eventually("another connection to wait", async || match holder.run(waiting, Vec::new()).await.unwrap()[0][0] {
         SqlValue::Int(1..) => Ok(()),
         ref other => Err(format!("{other:?}")),
     })
     .await;
+    holder.run("COMMIT", Vec::new()).await.unwrap();
 }
 
 /// Lets a rebuild end in one call.
@@ -344,6 +345,13 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         match self.reserve(n, user, quantity).await.unwrap().outcome {
             ReserveOutcome::Queued(_) => None,
             ReserveOutcome::Refused(code, _) => Some(code),
+        }
+    }
+
+    /// Reserves a unit with each of these tickets, for a user of its own.
+    pub async fn queue_orders(&self, tickets: impl IntoIterator<Item = u64>) {
+        for n in tickets {
+            assert_eq!(self.refusal(n, &format!("user {n}"), 1).await, None);
         }
     }
 

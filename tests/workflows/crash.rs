@@ -20,9 +20,7 @@ async fn a_crashed_writer_loses_and_duplicates_no_order() {
         async |fixture| {
             // A message that is no order is a dead letter.
             fixture.run_redis(&["XADD", &fixture.key("orders"), "*", "o", "nonsense"]).await;
-            for n in 0..3 {
-                fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-            }
+            fixture.queue_orders(0..3).await;
         },
         async |fixture| fixture.write_batch().await.map(|_| ()),
         async |fixture, point| {

@@ -17,7 +17,7 @@ use orders::{
     order_record::{OrderState, Transition},
     sync::{SyncOutcome, apply_transitions},
 };
-use sale::{ledger::activities, reserve::ReserveOutcome};
+use sale::ledger::activities;
 use stores::{Sql, StoreError, ledger::schema, ports::SqlValue};
 
 use crate::fixture::{Fixture, LEDGERS, NOW, new_fixture};
@@ -65,10 +65,7 @@ async fn a_wrong_stock_in_redis_cannot_oversell() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 1).await;
         fixture.set_stock(100).await;
-        for n in 0..10 {
-            let reply = fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-            assert!(matches!(reply.outcome, ReserveOutcome::Queued(_)));
-        }
+        fixture.queue_orders(0..10).await;
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (3, 7), "{ledger}");
         for n in 3..10 {

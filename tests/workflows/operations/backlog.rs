@@ -45,9 +45,7 @@ async fn pending_work_is_counted_until_it_is_done() {
         assert_eq!(count().await.parked_callbacks, 1, "{ledger}");
 
         fixture.set_stock(3).await;
-        for n in 2..=4 {
-            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-        }
+        fixture.queue_orders(2..=4).await;
         assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");
         assert_eq!(count().await.dead_letters, 1, "{ledger}");
         fixture.restock(1).await;

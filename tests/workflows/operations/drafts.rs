@@ -11,7 +11,7 @@ use stores::{Sql, ports::SqlValue};
 
 use crate::{
     at_every_call::at_every_call,
-    fixture::{LEDGERS, NOW, new_fixture, open_connection, wait_until_blocking},
+    fixture::{LEDGERS, NOW, commit_when_blocking, new_fixture, open_connection},
     operations::{epochs::pause, operators::agreed_state_and_total},
 };
 
@@ -63,12 +63,9 @@ async fn a_draft_is_not_published_while_it_is_being_deleted() {
     let other = open_connection(&fixture).await;
     other.run("BEGIN", Vec::new()).await.unwrap();
     assert_eq!(delete_draft(&other, &fixture.activity).await.unwrap(), DeleteOutcome::Deleted);
-    let commit = async {
-        // The change waits for the deletion.
-        wait_until_blocking(&other).await;
-        other.run("COMMIT", Vec::new()).await.unwrap();
-    };
-    let (saved, ()) = join(activities::save(&fixture.sql, &published, Some(&draft), NOW), commit).await;
+    // The change waits for the deletion.
+    let saving = activities::save(&fixture.sql, &published, Some(&draft), NOW);
+    let (saved, ()) = join(saving, commit_when_blocking(&other)).await;
     assert!(!saved.unwrap());
     assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap(), None);
 }

@@ -64,9 +64,7 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 3, 1).await;
         fixture.pending_order(0, "zoe", 1).await;
-        for n in 1..=2 {
-            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-        }
+        fixture.queue_orders(1..=2).await;
         let late = write_batch_delayed_by(&fixture, async || {
             pause(&fixture).await;
             fixture.delete_redis_keys().await;
@@ -95,9 +93,7 @@ async fn a_writer_delayed_past_a_redis_loss_and_a_rebuild_leaves_dead_letters() 
 async fn a_writer_delayed_past_a_rebuild_finds_its_orders_written() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;
-        for n in 1..=3 {
-            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-        }
+        fixture.queue_orders(1..=3).await;
         let late = write_batch_delayed_by(&fixture, async || {
             assert_eq!(rebuild_and_resume(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 2 });
         })
@@ -114,9 +110,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_its_first_message() {
         fixture.pending_order(1, "ada", 1).await;
         // Another Redis was rebuilt meanwhile: the ledger's epoch is later.
         epochs::raise(&fixture.sql, &fixture.activity, 1, 0).await.unwrap();
-        for n in 2..=3 {
-            assert_eq!(fixture.refusal(n, &format!("user {n}"), 1).await, None);
-        }
+        fixture.queue_orders(2..=3).await;
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (0, 2), "{ledger}");
         for n in 2..=3 {

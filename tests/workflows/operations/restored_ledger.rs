@@ -33,9 +33,7 @@ async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transiti
         let fixture = new_fixture(ledger, 3, 1).await;
         start_second_epoch(&fixture).await;
         fixture.restore_older_ledger(&[]).await;
-        for n in 1..=3 {
-            assert_eq!(fixture.refusal(n, &format!("user {n}"), 1).await, None);
-        }
+        fixture.queue_orders(1..=3).await;
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (3, 0), "{ledger}: an accepted reservation has no order");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::PendingPayment), "{ledger}");

@@ -172,9 +172,7 @@ async fn append_again(fixture: &RealFixture, text: &[u8]) {
 async fn duplicate_reordered_and_late_messages_make_one_order_each() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 10, 1).await;
-        for n in 0..4 {
-            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-        }
+        fixture.queue_orders(0..4).await;
         let texts = messages(&fixture).await;
         for text in texts.iter().rev() {
             append_again(&fixture, text).await;
@@ -198,9 +196,7 @@ async fn duplicate_reordered_and_late_messages_make_one_order_each() {
 async fn concurrent_writers_write_each_order_once() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 700, 1).await;
-        for n in 0..700 {
-            fixture.reserve(n, &format!("user {n}"), 1).await.unwrap();
-        }
+        fixture.queue_orders(0..700).await;
         let duplicates: Vec<_> = messages(&fixture).await.into_iter().take(50).collect();
         for text in &duplicates {
             append_again(&fixture, text).await;

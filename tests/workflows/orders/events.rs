@@ -8,11 +8,10 @@ use orders::{
     ledger::events::{self, set_enabled},
 };
 use standardwebhooks::Webhook;
-use stores::{Redis, Sql};
 
 use crate::{
     fakes::{FakeEndpoint, header},
-    fixture::{Fixture, LEDGERS, NOW, new_fixture},
+    fixture::{LEDGERS, NOW, RealFixture, new_fixture},
 };
 
 pub const WEBHOOK_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -23,16 +22,12 @@ pub const TARGET: WebhookTarget<'static> =
 /// One hour after [`NOW`], in milliseconds.
 const LATER: Millis = Millis(NOW.0 + 3_600_000);
 
-async fn deliver_round<R: Redis, S: Sql>(
-    fixture: &Fixture<R, S>,
-    endpoint: &FakeEndpoint,
-    now: Millis,
-) -> DeliveryReport {
+async fn deliver_round(fixture: &RealFixture, endpoint: &FakeEndpoint, now: Millis) -> DeliveryReport {
     deliver_due(endpoint, &fixture.sql, TARGET, || now).await.unwrap()
 }
 
 /// Delivers until no event is due. Returns how many were delivered.
-async fn deliver_all<R: Redis, S: Sql>(fixture: &Fixture<R, S>, endpoint: &FakeEndpoint, now: Millis) -> usize {
+async fn deliver_all(fixture: &RealFixture, endpoint: &FakeEndpoint, now: Millis) -> usize {
     let mut delivered = 0;
     for _ in 0..100 {
         let round = deliver_round(fixture, endpoint, now).await;

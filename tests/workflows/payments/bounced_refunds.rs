@@ -78,8 +78,7 @@ pub fn bounced_callback(id: &str) -> Vec<(String, String)> {
 async fn a_refund_that_bounces_after_it_was_confirmed_is_parked_and_sent_again_by_an_operator() {
     for ledger in LEDGERS {
         let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-        let order_no = fixture.refunding_order(1, "ada").await;
-        let payment = format!("pay-{order_no}");
+        let (order_no, payment) = requested_refund(&fixture, RefundKind::Orders).await;
         provider.refund_behaviour.set(RefundBehaviour::Succeed);
         fixture.send_refunds(&provider, 0).await.unwrap();
         assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunded), "{ledger}");
@@ -118,8 +117,7 @@ async fn a_failed_refund_is_sent_again_once_however_often_its_failure_is_reporte
     for ledger in LEDGERS {
         for fails_at_once in [false, true] {
             let (fixture, provider) = (new_fixture(ledger, 5, 1).await, FakeProvider::default());
-            let order_no = fixture.refunding_order(1, "ada").await;
-            let payment = format!("pay-{order_no}");
+            let (order_no, payment) = requested_refund(&fixture, RefundKind::Orders).await;
             let reported = async |event| refund_failed(&fixture, &order_no, &payment, "re_0", event).await;
             let failures = async || fixture.open_refunds().await[0].failures;
             provider.refund_behaviour.set(if fails_at_once { RefundBehaviour::Fail } else { RefundBehaviour::Accept });

@@ -13,7 +13,7 @@ use stores::Sql;
 
 use crate::{
     fakes::FakeProvider,
-    fixture::{Fixture, LEDGERS, NOW, new_fixture, open_connection, wait_until_blocking},
+    fixture::{Fixture, LEDGERS, NOW, commit_when_blocking, new_fixture, open_connection},
     operations::epochs::RealFixture,
 };
 
@@ -96,12 +96,9 @@ async fn of_two_concurrent_cancels_one_is_a_strike() {
     let other = open_connection(&fixture).await;
     other.run("BEGIN", Vec::new()).await.unwrap();
     order_changes::cancel(&other, &first, NOW).await.unwrap().expect("cancelled");
-    let commit = async {
-        // The other cancel waits for this one.
-        wait_until_blocking(&other).await;
-        other.run("COMMIT", Vec::new()).await.unwrap();
-    };
-    let (cancelled, ()) = join(order_changes::cancel(&fixture.sql, &second, NOW), commit).await;
+    // The other cancel waits for this one.
+    let cancelling = order_changes::cancel(&fixture.sql, &second, NOW);
+    let (cancelled, ()) = join(cancelling, commit_when_blocking(&other)).await;
     cancelled.unwrap().expect("cancelled");
     assert_eq!(strikes(&fixture, &user).await, 1);
 }
