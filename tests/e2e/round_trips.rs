@@ -265,3 +265,81 @@ async fn a_scrape_reads_the_counters_of_an_activity_once() {
     let loads = commands.iter().filter(|command| command.contains(&gate) && command.contains("\"EVAL\"")).count();
     assert_eq!(reads - loads, 1, "{commands:?}");
 }
+
+/// Calls out of the functions since the start of the engine: ledger, Redis, key-value, HTTP. `None` on Spin, which does not
+/// count them.
+async fn count_calls(app: &TestApp) -> Option<[usize; 4]> {
+    let response = app.http.get("/.well-known/spin/calls", "").await;
+    let calls = (response.status == 200).then(|| response.json())?;
+    Some(["ledger", "redis", "key_value", "http"].map(|name| calls[name].as_u64().expect(name) as usize))
+}
+
+/// Requests of each route that are counted. An instance that starts meanwhile, or a busy SQLite, adds a few calls.
+const COUNTED: usize = 20;
+
+/// Asserts that each request makes these calls, after its answer included.
+async fn assert_calls(app: &TestApp, route: &str, expected: [usize; 4], request: impl AsyncFn(usize)) {
+    request(0).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let before = count_calls(app).await.expect("calls");
+    for number in 1..=COUNTED {
+        request(number).await;
+    }
+    let made = support::eventually(route, async || {
+        let now = count_calls(app).await.expect("calls");
+        let made: Vec<_> = now.iter().zip(before).map(|(now, before)| now - before).collect();
+        let all_made = made.iter().zip(expected).all(|(made, expected)| *made >= expected * COUNTED);
+        if all_made { Ok(made) } else { Err(format!("{made:?} of {COUNTED} × {expected:?}")) }
+    });
+    let made = made.await;
+    println!("{route}: {made:?} calls in {COUNTED} requests");
+    for (made, expected) in made.into_iter().zip(expected) {
+        assert!(
+            made < (expected + 1) * COUNTED - 2,
+            "{route}: {made} calls, {expected} for each of {COUNTED} are fine"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_route_makes_so_many_calls_to_ledger_redis_key_value_and_others() {
+    let app = TestApp::dedicated();
+    if count_calls(&app).await.is_none() {
+        return println!("this engine does not count calls");
+    }
+    let activity = app.create_activity(json!({"skus": single_sku(500)})).await;
+    let buyers = app.create_buyers(&activity, 2 * COUNTED + 2).await;
+    let path = format!("/api/activities/{}", activity.id);
+    assert_calls(&app, "activity info", [0, 0, 0, 0], async |_| drop(app.http.get(&path, "").await.is(200))).await;
+    let gate = format!("{path}/gate.json");
+    assert_calls(&app, "gate.json", [0, 0, 0, 0], async |_| drop(app.http.get(&gate, "").await.is(200))).await;
+    let ticket = async |number: usize| drop(app.request_ticket(&activity.id, &buyers[number].jwt).await.is(201));
+    assert_calls(&app, "ticket", [0, 1, 0, 0], ticket).await;
+    let reserve = async |number: usize| drop(app.reserve(&activity, &buyers[number], "a", 1).await.is(202));
+    assert_calls(&app, "reserve", [0, 1, 0, 0], reserve).await;
+    for buyer in &buyers[COUNTED + 1..] {
+        app.reserve(&activity, buyer, "a", 1).await.is(202);
+    }
+    for buyer in &buyers {
+        app.wait_for_status(&buyer.order_no(), &buyer.ticket, "pending_payment").await;
+    }
+    let status =
+        async |number: usize| drop(app.get_order(&buyers[number].order_no(), &buyers[number].ticket).await.is(200));
+    assert_calls(&app, "order status", [0, 1, 0, 0], status).await;
+    let list = async |number: usize| drop(app.http.get("/api/orders", &buyers[number].jwt).await.is(200));
+    assert_calls(&app, "my orders", [1, 1, 0, 0], list).await;
+    let checkout =
+        async |number: usize| drop(app.checkout(&buyers[number].order_no(), &buyers[number].jwt).await.is(200));
+    assert_calls(&app, "checkout", [2, 1, 0, 1], checkout).await;
+    let callback = async |number: usize| {
+        let order_no = buyers[number].order_no();
+        let body = TestApp::callback_body("payment.succeeded", &order_no, &order_no);
+        app.send_callback(&format!("evt-{number}"), &body).await.is(204);
+    };
+    assert_calls(&app, "payment callback", [1, 1, 0, 0], callback).await;
+    let cancel = async |number: usize| {
+        let buyer = &buyers[COUNTED + 1 + number];
+        app.cancel(&buyer.order_no(), &buyer.jwt).await.is(200);
+    };
+    assert_calls(&app, "cancel", [1, 1, 0, 0], cancel).await;
+}

@@ -1,5 +1,6 @@
 //! Measures throughput and latency of each route, as a ratio to a function that does only what the route cannot avoid.
 
+mod calls;
 mod context;
 mod dimension;
 mod growth;

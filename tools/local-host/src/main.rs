@@ -5,6 +5,7 @@
 
 mod assets;
 mod bindings;
+mod calls;
 mod cli;
 mod component;
 mod connection_limit;

@@ -7,6 +7,7 @@ use comfy_table::{Cell, Color};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    calls::Calls,
     dimension::Dimension,
     kind::{Goal, Kind},
     results::{Results, Row},
@@ -76,10 +77,11 @@ impl Table {
 
     /// The table as text; with a comparison to `old`.
     fn text(&self, old: Option<&Self>) -> String {
-        let mut header: Vec<_> = "|requests/s|p50 ms|p99 ms|floor|ratio|lowest–highest|noise|goal|CPU µs|engine|Redis"
-            .split('|')
-            .map(str::to_owned)
-            .collect();
+        let mut header: Vec<_> =
+            "|requests/s|p50 ms|p99 ms|floor|ratio|lowest–highest|noise|goal|CPU µs|engine|Redis|calls"
+                .split('|')
+                .map(str::to_owned)
+                .collect();
         header.extend(
             old.map(|old| if self.grows.is_some() { format!("to {}", old.title) } else { "to old".to_owned() }),
         );
@@ -105,6 +107,7 @@ impl Table {
                 optional(row.machine_us),
                 optional(row.engine_us),
                 optional(row.redis_us),
+                Cell::new(row.calls.map(Calls::text).unwrap_or_default()),
             ];
             if let Some(old) = old {
                 cells.push(Cell::new(old.row(row.kind).map_or_else(String::new, |old| row.compare(old))));
@@ -219,6 +222,7 @@ mod tests {
             redis_us: None,
             writer_us: None,
             own_load: 0.1,
+            calls: None,
         }
     }
 

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    calls::Calls,
     kind::{Goal, Kind},
     spawned_app::CpuTimes,
     workload::Measurement,
@@ -34,6 +35,9 @@ pub struct Row {
     pub writer_us: Option<f64>,
     /// CPU use of the load generator: 1.0 is one full core.
     pub own_load: f64,
+    /// Calls out of the functions per request, those after the answer included.
+    #[serde(default)]
+    pub calls: Option<Calls>,
 }
 
 /// The measurements of all rounds.
@@ -54,6 +58,9 @@ struct Series {
     redis_us: Vec<f64>,
     writer_us: Vec<f64>,
     latency: Option<Histogram<u64>>,
+    calls: Option<Calls>,
+    /// Requests whose calls were counted.
+    counted: u64,
 }
 
 impl Results {
@@ -83,6 +90,13 @@ impl Results {
         }
     }
 
+    /// Adds the calls that so many `requests` made between two readings.
+    pub fn add_calls(&mut self, kind: Kind, before: Calls, after: Calls, requests: u64) {
+        let series = self.series.entry(kind).or_default();
+        series.calls = Some(series.calls.unwrap_or_default().plus(after, 1.0).plus(before, -1.0));
+        series.counted += requests;
+    }
+
     pub fn add_ratio(&mut self, kind: Kind, ratio: f64) {
         self.series.entry(kind).or_default().ratios.push(ratio);
     }
@@ -104,6 +118,7 @@ impl Results {
                 redis_us: median(&series.redis_us),
                 writer_us: median(&series.writer_us).filter(|_| *kind == Kind::Reserve),
                 own_load: median(&series.generator_cpu)?,
+                calls: series.calls.map(|calls| Calls::default().plus(calls, 1.0 / series.counted.max(1) as f64)),
             })
         };
         self.series.iter().filter_map(row).collect()

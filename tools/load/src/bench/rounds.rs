@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{Method, Uri};
 
 use super::{
+    calls::Calls,
     context::Bench,
     kind::Kind,
     requests,
@@ -193,9 +194,14 @@ impl<'a> Round<'a> {
         bench.bar.set_message(kind.name());
         let server = bench.floors.as_ref().filter(|_| kind.floor_path().is_some()).unwrap_or(&bench.server);
         let cpu_times = || bench.spawned_app.and_then(|app| app.cpu_times(kind.floor_path().is_some()));
+        let calls = Calls::read(server).await?;
         let before = cpu_times();
         let measurement = run_workload(server, connections, workload).await?;
         let mut after = cpu_times();
+        if let (Some(before), Some(after)) = (calls, Calls::read(server).await?) {
+            let requests = measurement.succeeded + measurement.unexpected.values().sum::<u64>();
+            self.results.add_calls(kind, before, after, requests);
+        }
         if kind == Kind::Reserve {
             bench.wait_until_drained(&self.sale.in_stock).await?;
             // The writer's work for these orders counts, also in Redis; the engine's for the polls meanwhile does not.

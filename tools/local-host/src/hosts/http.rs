@@ -14,7 +14,7 @@ use wasmtime_wasi_http::{Error, ForbiddenHeaderFilter, RequestOptions, WasiBody,
 
 pub use self::connect::{Clients, tls_config};
 use self::timeout::BetweenBytesTimeout;
-use crate::{http::Server, outbound::AllowedHosts};
+use crate::{calls, http::Server, outbound::AllowedHosts};
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -55,6 +55,7 @@ impl WasiHttpHooks for OutboundHttp {
         // Resolves when the guest has processed the response; not needed here.
         _: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Result<SendOutput, Error>> + Send> {
+        calls::HTTP.record();
         let sender = RequestSender {
             allowed: self.allowed.clone(),
             clients: self.clients.clone(),

@@ -7,6 +7,7 @@ use wasmtime::component::{Accessor, FutureReader, HasData, Resource, StreamReade
 use super::stream::ChannelProducer;
 use crate::{
     bindings::key_value::{Error, Host, HostStore, HostStoreWithStore, Store},
+    calls,
     stores::{DEFAULT, KeyValueStore, Keys},
     table::Table,
 };
@@ -33,6 +34,7 @@ impl HasData for KeyValueData {
 
 impl KeyValueData {
     fn store<T>(accessor: &Accessor<T, Self>, store: &Resource<Store>) -> Result<Arc<KeyValueStore>, Error> {
+        calls::KEY_VALUE.record();
         accessor.with(|mut access| access.get().stores.get(store).cloned().ok_or(Error::NoSuchStore))
     }
 }

@@ -18,6 +18,7 @@ use crate::{
         Column, Connection, ConnectionBuilder, Error, Host, HostConnection, HostConnectionBuilder,
         HostConnectionBuilderWithStore, HostConnectionWithStore, ParameterValue, Row, RowSet,
     },
+    calls,
     connection_limit::{ConnectionLimit, ConnectionPermit},
     outbound::AllowedHosts,
     table::Table,
@@ -51,6 +52,7 @@ impl PostgresHost {
     }
 
     fn client(&self, connection: &Resource<Connection>) -> Result<Client, Error> {
+        calls::LEDGER.record();
         let client = self.connections.get(connection).map(|(client, _)| client.clone());
         client.ok_or_else(|| Error::ConnectionFailed("no connection found".into()))
     }

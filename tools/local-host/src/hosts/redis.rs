@@ -12,6 +12,7 @@ use crate::{
     bindings::redis::{
         Connection, Error, Host, HostConnection, HostConnectionWithStore, Payload, RedisParameter, RedisResult,
     },
+    calls,
     connection_limit::{ConnectionLimit, ConnectionPermit},
     outbound::AllowedHosts,
     stores::MAX_RESULT_BYTES,
@@ -47,6 +48,7 @@ impl RedisData {
         accessor: &Accessor<T, Self>,
         connection: &Resource<Connection>,
     ) -> Result<MultiplexedConnection, Error> {
+        calls::REDIS.record();
         accessor.with(|mut access| {
             let connections = &access.get().connections;
             connections

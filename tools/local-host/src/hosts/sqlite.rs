@@ -9,6 +9,7 @@ use crate::{
     bindings::sqlite::{
         Connection, Error, Host, HostConnection, HostConnectionWithStore, QueryResult, RowResult, Value,
     },
+    calls,
     stores::{self, Database, Rows},
     table::Table,
 };
@@ -34,6 +35,7 @@ impl SqliteHost {
     }
 
     fn connection(&self, connection: &Resource<Connection>) -> Result<stores::Connection, Error> {
+        calls::LEDGER.record();
         self.connections.get(connection).cloned().ok_or(Error::InvalidConnection)
     }
 }

@@ -46,8 +46,8 @@ pub fn empty_response(status: StatusCode) -> Response<WasiBody> {
 }
 
 /// Creates a body from a string.
-pub fn text_body(body: &'static str) -> WasiBody {
-    Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
+pub fn text_body(body: impl Into<Bytes>) -> WasiBody {
+    Full::new(body.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
 #[cfg(test)]

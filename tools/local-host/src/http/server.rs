@@ -24,6 +24,7 @@ use super::{
     worker::{ComponentHandler, ReuseOptions},
 };
 use crate::{
+    calls,
     component::LoadedComponent,
     manifest::{App, Route},
 };
@@ -118,6 +119,8 @@ impl Server {
         if let Some(well_known) = path.strip_prefix(WELL_KNOWN_PREFIX) {
             return Ok(match well_known {
                 "health" => Response::new(text_body("OK")),
+                // Spin has no such path.
+                "calls" => Response::new(text_body(calls::json())),
                 _ => empty_response(StatusCode::NOT_FOUND),
             });
         }

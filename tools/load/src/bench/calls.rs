@@ -1,0 +1,57 @@
+//! Calls out of the functions, as the development engine counts them. Spin does not.
+
+use anyhow::Result;
+use bytes::Bytes;
+use http::Method;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    server::Server,
+    workload::{Workload, run_workload},
+};
+
+/// Calls since the start of the engine, or in a request, to each kind of host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calls {
+    ledger: f64,
+    redis: f64,
+    key_value: f64,
+    http: f64,
+}
+
+impl Calls {
+    /// Reads the counts once nothing counts any more: functions work on after their answers. `None` where nothing counts.
+    pub async fn read(server: &Server) -> Result<Option<Self>> {
+        let mut last = None;
+        loop {
+            let request = server.request(Method::GET, "/.well-known/spin/calls", None, Bytes::new())?;
+            let measurement = run_workload(server, 1, Workload::once(vec![request], 200)).await?;
+            let Some((_, body)) = measurement.bodies.first() else { return Ok(None) };
+            let read = serde_json::from_slice(body)?;
+            if last == Some(read) {
+                return Ok(last);
+            }
+            last = Some(read);
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Both together, of which `other` counts `times`.
+    pub fn plus(self, other: Self, times: f64) -> Self {
+        let add = |one: f64, other: f64| one + other * times;
+        Self {
+            ledger: add(self.ledger, other.ledger),
+            redis: add(self.redis, other.redis),
+            key_value: add(self.key_value, other.key_value),
+            http: add(self.http, other.http),
+        }
+    }
+
+    /// As a cell: `2.0 ledger, 1.0 Redis`.
+    pub fn text(self) -> String {
+        let named =
+            [(self.ledger, "ledger"), (self.redis, "Redis"), (self.key_value, "key-value"), (self.http, "HTTP")];
+        let some = named.into_iter().filter(|(count, _)| *count >= 0.05);
+        some.map(|(count, name)| format!("{count:.1} {name}")).collect::<Vec<_>>().join(", ")
+    }
+}
