@@ -34,3 +34,4 @@ pub mod ticket;
 pub mod time;
 pub mod variables;
 pub mod webhook;
+mod words;

@@ -5,30 +5,16 @@
 
 use crate::secret;
 
-/// What an operator may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// See everything. Every operator may.
-    Read,
-    /// Change activities, stock, bans, the queue and load shedding.
-    Operate,
-    /// Decide about money: parked callbacks and, with [`Role::Operate`], prices on sale.
-    Money,
-}
-
-impl Role {
-    /// The role's name in the variable.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Operate => "operate",
-            Self::Money => "money",
-        }
-    }
-
-    fn parse(name: &str) -> Option<Self> {
-        [Self::Read, Self::Operate, Self::Money].into_iter().find(|role| role.as_str() == name)
+crate::words! {
+    /// What an operator may do.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Role {
+        /// See everything. Every operator may.
+        Read = "read",
+        /// Change activities, stock, bans, the queue and load shedding.
+        Operate = "operate",
+        /// Decide about money: parked callbacks and, with [`Role::Operate`], prices on sale.
+        Money = "money",
     }
 }
 
@@ -98,7 +84,7 @@ mod tests {
         let operators = Operators::parse(ADMIN, &format!("ada:read:{ADA}  ben:operate+money:{BEN}")).expect("entries");
         let may = |token: &str| {
             let operator = operators.find(token).expect("an operator");
-            (operator.name.as_str(), [Role::Read, Role::Operate, Role::Money].map(|role| operator.may(role)))
+            (operator.name.as_str(), Role::ALL.map(|role| operator.may(role)))
         };
         assert_eq!(may(ADMIN), ("admin", [true, true, true]));
         assert_eq!(may(ADA), ("ada", [true, false, false]));

@@ -11,65 +11,34 @@ use crate::{
     time::Millis,
 };
 
-/// Status of an order. [`OrderStatus::TRANSITIONS`] lists the legal transitions.
-///
-/// Requeuing a failed order is not a transition: the ledger has no row of it, and Redis accepts it anew as `Queued`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(transform = OrderStatus::describe)]
-pub enum OrderStatus {
-    /// Accepted by Redis, not yet in the ledger.
-    Queued,
-    /// In the ledger, not yet paid.
-    PendingPayment,
-    /// Paid.
-    Paid,
-    /// Cancelled by the buyer.
-    Cancelled,
-    /// Not paid in time.
-    Expired,
-    /// Could not be written to the ledger; the order's `reason` says why.
-    Failed,
-    /// A refund was started.
-    Refunding,
-    /// The provider confirmed the refund.
-    Refunded,
+crate::words! {
+    /// Status of an order. [`OrderStatus::TRANSITIONS`] lists the legal transitions.
+    ///
+    /// Requeuing a failed order is not a transition: the ledger has no row of it, and Redis accepts it anew as `Queued`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(transform = OrderStatus::describe)]
+    pub enum OrderStatus {
+        /// Accepted by Redis, not yet in the ledger.
+        Queued = "queued",
+        /// In the ledger, not yet paid.
+        PendingPayment = "pending_payment",
+        /// Paid.
+        Paid = "paid",
+        /// Cancelled by the buyer.
+        Cancelled = "cancelled",
+        /// Not paid in time.
+        Expired = "expired",
+        /// Could not be written to the ledger; the order's `reason` says why.
+        Failed = "failed",
+        /// A refund was started.
+        Refunding = "refunding",
+        /// The provider confirmed the refund.
+        Refunded = "refunded",
+    }
 }
 
 impl OrderStatus {
-    /// All statuses, in the order of an order's life.
-    pub const ALL: [OrderStatus; 8] = [
-        OrderStatus::Queued,
-        OrderStatus::PendingPayment,
-        OrderStatus::Paid,
-        OrderStatus::Cancelled,
-        OrderStatus::Expired,
-        OrderStatus::Failed,
-        OrderStatus::Refunding,
-        OrderStatus::Refunded,
-    ];
-
-    /// The text in Redis, in the ledger and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OrderStatus::Queued => "queued",
-            OrderStatus::PendingPayment => "pending_payment",
-            OrderStatus::Paid => "paid",
-            OrderStatus::Cancelled => "cancelled",
-            OrderStatus::Expired => "expired",
-            OrderStatus::Failed => "failed",
-            OrderStatus::Refunding => "refunding",
-            OrderStatus::Refunded => "refunded",
-        }
-    }
-
-    /// Parses the text of [`OrderStatus::as_str`].
-    #[must_use]
-    pub fn parse(word: &str) -> Option<OrderStatus> {
-        OrderStatus::ALL.into_iter().find(|status| status.as_str() == word)
-    }
-
     /// The legal transitions. The trigger `orders_move` of the ledger allows those of rows, and `lua/sync.lua` every
     /// sequence of them, since Redis may have missed some. Unit tests of `orders` and `stores` compare the texts of both with this
     /// table; `tests/workflows/ledger.rs` tries every pair of statuses on both ledgers.

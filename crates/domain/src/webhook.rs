@@ -89,33 +89,17 @@ pub fn sign(secrets: &str, id: String, now: Millis, body: String) -> Option<Sign
     Some(SignedMessage { id, timestamp: (now.0 / 1000).to_string(), signature, body })
 }
 
-/// A payment provider. An order remembers the one that opened its payment session, and only that provider's callbacks
-/// change it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PaymentProvider {
-    /// The component `sandbox`: a payment service for development.
-    Sandbox,
-    /// A payment service of the shop (docs/payments.md).
-    Webhook,
-    /// Stripe.
-    Stripe,
-}
-
-impl PaymentProvider {
-    /// The name in the variable `payment_provider` and in the ledger.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sandbox => "sandbox",
-            Self::Webhook => "webhook",
-            Self::Stripe => "stripe",
-        }
-    }
-
-    /// Parses the name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Sandbox, Self::Webhook, Self::Stripe].into_iter().find(|provider| provider.as_str() == name)
+crate::words! {
+    /// A payment provider. An order remembers the one that opened its payment session, and only that provider's callbacks
+    /// change it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum PaymentProvider {
+        /// The component `sandbox`: a payment service for development.
+        Sandbox = "sandbox",
+        /// A payment service of the shop (docs/payments.md).
+        Webhook = "webhook",
+        /// Stripe.
+        Stripe = "stripe",
     }
 }
 

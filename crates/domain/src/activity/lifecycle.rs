@@ -5,40 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Millis;
 
-/// What operators decided about an activity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ActivityState {
-    /// Not published; only operators see it.
-    Draft,
-    /// Published.
-    Published,
-    /// Paused by an operator.
-    Paused,
-    /// Closed permanently.
-    Closed,
+crate::words! {
+    /// What operators decided about an activity.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum ActivityState {
+        /// Not published; only operators see it.
+        Draft = "draft",
+        /// Published.
+        Published = "published",
+        /// Paused by an operator.
+        Paused = "paused",
+        /// Closed permanently.
+        Closed = "closed",
+    }
 }
 
 impl ActivityState {
-    /// The text stored in the ledger and in Redis.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ActivityState::Draft => "draft",
-            ActivityState::Published => "published",
-            ActivityState::Paused => "paused",
-            ActivityState::Closed => "closed",
-        }
-    }
-
-    /// Parses the text of [`ActivityState::as_str`].
-    #[must_use]
-    pub fn parse(word: &str) -> Option<ActivityState> {
-        [ActivityState::Draft, ActivityState::Published, ActivityState::Paused, ActivityState::Closed]
-            .into_iter()
-            .find(|s| s.as_str() == word)
-    }
-
     /// The phase that visitors see at `now`.
     #[must_use]
     pub fn phase(self, now: Millis, starts_at: Millis, ends_at: Millis) -> Phase {

@@ -33,25 +33,16 @@ pub struct Ban {
     pub reason: String,
 }
 
-/// Whom a ban is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum BanKind {
-    /// A user.
-    User,
-    /// An address.
-    Ip,
-}
-
-impl BanKind {
-    /// The text in the ledger and in the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Ip => "ip",
-        }
+crate::words! {
+    /// Whom a ban is for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(inline)]
+    pub enum BanKind {
+        /// A user.
+        User = "user",
+        /// An address.
+        Ip = "ip",
     }
 }
 

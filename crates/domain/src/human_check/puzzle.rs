@@ -9,23 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::{CheckError, CheckRecord, Key, Subject};
 use crate::time::Millis;
 
-/// Kind of a puzzle.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PuzzleKind {
-    /// Slide a piece into its gap.
-    #[default]
-    Slider,
-    /// Solve the arithmetic problem in a picture.
-    Sum,
-}
-
-impl PuzzleKind {
-    fn as_str(self) -> &'static str {
-        match self {
-            PuzzleKind::Slider => "slider",
-            PuzzleKind::Sum => "sum",
-        }
+crate::words! {
+    /// Kind of a puzzle.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    pub enum PuzzleKind {
+        /// Slide a piece into its gap.
+        #[default]
+        Slider = "slider",
+        /// Solve the arithmetic problem in a picture.
+        Sum = "sum",
     }
 }
 
@@ -59,7 +52,7 @@ pub(super) fn verify(key: &Key, token: &str, subject: Subject<'_>, now: Millis) 
         let (body, signature) = token.rsplit_once('.')?;
         let text = signed_text(body, subject);
         let [kind, id, expires_at]: [&str; 3] = body.split('.').collect::<Vec<_>>().try_into().ok()?;
-        let kind = [PuzzleKind::Slider, PuzzleKind::Sum].into_iter().find(|known| known.as_str() == kind)?;
+        let kind = PuzzleKind::parse(kind)?;
         let record = CheckRecord { id: id.to_owned(), expires_at: Millis(expires_at.parse().ok()?) };
         let puzzle = Puzzle { token: token.to_owned(), kind, seed: key.seed_signer.hash_u64(&text), record };
         key.token_signer.verify(&text, signature).then_some(puzzle)

@@ -19,23 +19,15 @@ pub enum CallbackEffect {
 
 macro_rules! outcomes {
     ($($(#[$doc:meta])* $name:ident $text:literal $effect:ident;)*) => {
-        /// What was done about a callback.
-        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub enum CallbackOutcome {
-            $($(#[$doc])* $name,)*
+        domain::words! {
+            /// What was done about a callback.
+            #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+            pub enum CallbackOutcome {
+                $($(#[$doc])* $name = $text,)*
+            }
         }
 
         impl CallbackOutcome {
-            const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// The word in the ledger and in the API.
-            #[must_use]
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$name => $text,)*
-                }
-            }
-
             /// Its effect.
             #[must_use]
             pub fn effect(self) -> CallbackEffect {
@@ -102,12 +94,6 @@ impl CallbackOutcome {
     #[must_use]
     pub fn is_early(self) -> bool {
         matches!(self, Self::UnknownOrder | Self::UnknownPayment)
-    }
-
-    /// Parses the word of [`CallbackOutcome::as_str`].
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|outcome| outcome.as_str() == word)
     }
 }
 
