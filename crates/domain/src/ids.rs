@@ -10,6 +10,25 @@ use ulid::Ulid;
 #[error("{0}")]
 pub struct InvalidId(&'static str);
 
+/// Converts text to a type by its `parse`, and back by its `Display`, as Serde does.
+macro_rules! text_conversions {
+    ($name:ident, $error:ty) => {
+        impl TryFrom<String> for $name {
+            type Error = $error;
+            fn try_from(text: String) -> Result<Self, $error> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> String {
+                value.to_string()
+            }
+        }
+    };
+}
+pub(crate) use text_conversions;
+
 /// Declares a newtype over `String` that is created by `parse` only.
 macro_rules! text_id {
     ($(#[$doc:meta])* $name:ident, $rule:literal, $valid:expr) => {
@@ -32,18 +51,7 @@ macro_rules! text_id {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = InvalidId;
-            fn try_from(text: String) -> Result<Self, InvalidId> {
-                Self::parse(&text)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> String {
-                id.0
-            }
-        }
+        text_conversions!($name, InvalidId);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -171,18 +179,7 @@ impl OrderNo {
     }
 }
 
-impl TryFrom<String> for OrderNo {
-    type Error = InvalidId;
-    fn try_from(text: String) -> Result<Self, InvalidId> {
-        Self::parse(&text)
-    }
-}
-
-impl From<OrderNo> for String {
-    fn from(no: OrderNo) -> String {
-        no.to_string()
-    }
-}
+text_conversions!(OrderNo, InvalidId);
 
 impl fmt::Display for OrderNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

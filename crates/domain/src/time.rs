@@ -62,18 +62,7 @@ impl fmt::Display for Millis {
     }
 }
 
-impl TryFrom<String> for Millis {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        Self::parse(&text)
-    }
-}
-
-impl From<Millis> for String {
-    fn from(moment: Millis) -> String {
-        moment.to_string()
-    }
-}
+crate::ids::text_conversions!(Millis, String);
 
 #[cfg(test)]
 mod tests {
