@@ -5,29 +5,23 @@ use http::{HeaderMap, HeaderValue};
 use sha2::Sha256;
 use standardwebhooks::Webhook;
 
-use crate::{money::Money, time::Millis};
+use crate::{
+    http::request::{Headers, first_value},
+    money::Money,
+    time::Millis,
+};
 
 /// Maximum difference between a signature's timestamp and the server's clock, in seconds, in both directions.
 pub const TOLERANCE_SECONDS: i64 = 300;
-
-/// The headers of a Standard Webhooks message; `None` if absent.
-#[derive(Debug, Clone, Default)]
-pub struct WebhookHeaders<'a> {
-    /// Header `webhook-id`.
-    pub id: Option<&'a str>,
-    /// Header `webhook-timestamp`.
-    pub timestamp: Option<&'a str>,
-    /// Header `webhook-signature`.
-    pub signature: Option<&'a str>,
-}
 
 /// Whether one of `secrets` (separated by spaces; two during a rotation) signed the message.
 ///
 /// The library verifies signature and age. It verifies the signature over the timestamp as it parsed and formatted it,
 /// so texts such as `+1` and `01` would pass as `1`. They are refused first: the header must be a canonical number.
 #[must_use]
-pub fn verify_standard(secrets: &str, headers: &WebhookHeaders<'_>, body: &[u8]) -> bool {
-    let (Some(id), Some(timestamp), Some(signature)) = (headers.id, headers.timestamp, headers.signature) else {
+pub fn verify_standard(secrets: &str, headers: &impl Headers, body: &[u8]) -> bool {
+    let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+    let [Some(id), Some(timestamp), Some(signature)] = names.map(|name| first_value(headers, name)) else {
         return false;
     };
     let digits = (1..=12).contains(&timestamp.len()) && timestamp.bytes().all(|b| b.is_ascii_digit());
@@ -36,8 +30,8 @@ pub fn verify_standard(secrets: &str, headers: &WebhookHeaders<'_>, body: &[u8])
         return false;
     }
     let mut map = HeaderMap::new();
-    for (name, value) in [("webhook-id", id), ("webhook-timestamp", timestamp), ("webhook-signature", signature)] {
-        let Ok(value) = HeaderValue::from_str(value) else { return false };
+    for (name, value) in names.into_iter().zip([id, timestamp, signature]) {
+        let Ok(value) = HeaderValue::from_str(&value) else { return false };
         map.insert(name, value);
     }
     secrets
@@ -168,8 +162,8 @@ mod tests {
     }
 
     fn verified(secrets: &str, timestamp: &str, signature: &str) -> bool {
-        let headers = WebhookHeaders { id: Some("msg_1"), timestamp: Some(timestamp), signature: Some(signature) };
-        verify_standard(secrets, &headers, BODY)
+        let headers = [("webhook-id", "msg_1"), ("webhook-timestamp", timestamp), ("webhook-signature", signature)];
+        verify_standard(secrets, &&headers[..], BODY)
     }
 
     #[test]
@@ -213,8 +207,8 @@ mod tests {
         for odd in ["", "-1", "1e9", "99999999999999", &format!("0{now}"), &format!("+{now}")] {
             assert!(!verified(SECRET, odd, &good), "{odd:?} was accepted");
         }
-        let missing = WebhookHeaders { id: None, timestamp: Some("1"), signature: Some(&good) };
-        assert!(!verify_standard(SECRET, &missing, BODY));
+        let without_id = [("webhook-timestamp", "1"), ("webhook-signature", &*good)];
+        assert!(!verify_standard(SECRET, &&without_id[..], BODY));
     }
 
     #[test]

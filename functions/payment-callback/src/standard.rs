@@ -11,7 +11,7 @@ use domain::{
         routes::no_such_route,
     },
     money::Money,
-    webhook::{PaymentProvider, ProviderCallback, WebhookHeaders, verify_standard},
+    webhook::{PaymentProvider, ProviderCallback, verify_standard},
 };
 use platform::{
     http::{ApiError, Request},
@@ -36,14 +36,10 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
     };
     let secrets = settings::load(settings::WEBHOOK_SECRETS).await?;
     let secrets = secrets.as_deref().ok_or_else(no_such_route)?;
-    let [id, timestamp, signature] =
-        ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name));
-    let headers =
-        WebhookHeaders { id: id.as_deref(), timestamp: timestamp.as_deref(), signature: signature.as_deref() };
-    if !verify_standard(secrets, &headers, &request.body) {
+    if !verify_standard(secrets, &request.headers, &request.body) {
         return Err(refusal(signer).await?.into());
     }
-    let id = id.unwrap_or_default();
+    let id = request.header("webhook-id").unwrap_or_default();
     // Two ids that the ledger cuts to the same text would count as one callback.
     if !is_kept_unchanged(&id) {
         let detail = format!("webhook-id has at most {MAX_ID_CHARS} characters.");

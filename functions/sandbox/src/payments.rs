@@ -10,7 +10,7 @@ use domain::{
         problem::{Code, Problem},
     },
     sandbox_session::SandboxSession,
-    webhook::{WebhookHeaders, verify_standard},
+    webhook::verify_standard,
 };
 use platform::{
     http::{ApiError, Request, Response},
@@ -22,12 +22,8 @@ use crate::pay::send_webhook;
 
 /// Verifies a call's signature, and answers it.
 pub async fn post(request: &Request) -> Result<Response, ApiError> {
-    let [id, timestamp, signature] =
-        ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name));
-    let headers =
-        WebhookHeaders { id: id.as_deref(), timestamp: timestamp.as_deref(), signature: signature.as_deref() };
     let secrets = settings::load(settings::WEBHOOK_SECRETS).await?;
-    if !verify_standard(secrets.as_deref().unwrap_or_default(), &headers, &request.body) {
+    if !verify_standard(secrets.as_deref().unwrap_or_default(), &request.headers, &request.body) {
         return Err(Problem::new(Code::SignatureInvalid, "The signature does not hold.").into());
     }
     Ok(match body::parse(&request.body)? {

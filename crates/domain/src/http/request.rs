@@ -82,7 +82,8 @@ impl<H: Headers> Request<H> {
     }
 }
 
-fn first_value(headers: &impl Headers, name: &str) -> Option<String> {
+/// Returns a header's first value; `None` if it is missing or not ASCII.
+pub(crate) fn first_value(headers: &impl Headers, name: &str) -> Option<String> {
     let value = headers.values(name).into_iter().next()?;
     String::from_utf8(value).ok().filter(|text| text.is_ascii())
 }
