@@ -58,18 +58,3 @@ impl SandboxSession {
 fn signer(ticket_secret: &str) -> Option<Signer> {
     Signer::new(secret::active(ticket_secret).next()?, "stampede sandbox session")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_session_round_trips_and_expires() {
-        let order_no = OrderNo::parse("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV").expect("an order number");
-        let session = SandboxSession::new(order_no, Money::new(100, "EUR"), Millis(5));
-        let (text, end) = (session.sign("secret").expect("signed"), session.expires_at);
-        assert_eq!(SandboxSession::verify("secret", &text, Millis(5)), Some(session));
-        assert_eq!(SandboxSession::verify("secret", &text, end), None);
-        assert_eq!(SandboxSession::verify("other", &text, Millis(5)), None);
-    }
-}

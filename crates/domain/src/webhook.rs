@@ -210,19 +210,4 @@ mod tests {
         let without_id = [("webhook-timestamp", "1"), ("webhook-signature", &*good)];
         assert!(!verify_standard(SECRET, &&without_id[..], BODY));
     }
-
-    #[test]
-    fn stripe_signs_with_the_text_of_its_secret() {
-        let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).expect("a key");
-        mac.update(b"1000.");
-        mac.update(BODY);
-        let hex = hex::encode(mac.finalize().into_bytes());
-        let at = |header: &str, seconds: i64| verify_stripe(SECRET, header, BODY, Millis(seconds * 1000));
-        assert!(at(&format!("t=1000,v1={hex}"), 1300));
-        assert!(at(&format!("t=1000,v1=00,v1={hex},v0=1"), 700));
-        assert!(!at(&format!("t=1000,v1={hex}"), 1301));
-        assert!(!at(&format!("t=1001,v1={hex}"), 1000));
-        assert!(!at(&format!("t=1000,v1={}", &hex[..8]), 1000));
-        assert!(!at("t=1000", 1000) && !at("", 1000) && !at(&format!("v1={hex}"), 1000));
-    }
 }

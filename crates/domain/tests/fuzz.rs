@@ -27,7 +27,7 @@ use domain::{
         request::{Headers, Request, RequestIds, content_length},
         routes::{self, Endpoint},
     },
-    human_check::{CheckKeys, PuzzleKind, Subject},
+    human_check::{CheckError, CheckKeys, LIFETIME_MS, PuzzleKind, Subject},
     ids::{ActivityId, OrderNo, UserId},
     jwt::{
         Verifier,
@@ -39,7 +39,7 @@ use domain::{
     sandbox_session::SandboxSession,
     siteverify::{self, Verdict},
     stripe,
-    ticket::{Ticket, TicketKeys},
+    ticket::{Ticket, TicketError, TicketKeys},
     time::Millis,
     webhook::{sign_standard, verify_standard, verify_stripe},
 };
@@ -70,6 +70,10 @@ fn a_changed_ticket_is_forged() {
     let keys = TicketKeys::new(SECRET);
     let ticket = Ticket { activity: activity(), ulid: Ulid(7), expires_at: Millis(9_000_000), level: 1, user: user() };
     let valid = keys.issue(&ticket).expect("a ticket");
+    assert_eq!(keys.verify(&valid, &activity(), Millis(9_000_000)), Err(TicketError::Expired));
+    let other = ActivityId::parse("other").expect("id");
+    assert_eq!(keys.verify(&valid, &other, Millis(0)), Err(TicketError::OtherActivity));
+    assert_eq!(keys.verify(&valid, &activity(), Millis(8_999_999)), Ok(ticket));
     fuzz(&[valid.as_bytes()], |bytes| {
         let text = text(bytes);
         assert!(keys.verify_signature(&text).is_err() || text == valid);
@@ -121,11 +125,12 @@ fn a_changed_stripe_header_is_refused() {
     mac.update(body);
     let signature = hex::encode(mac.finalize().into_bytes());
     let header = format!("t=1000,v1={signature}");
-    assert!(verify_stripe(WEBHOOK_SECRET, &header, body, Millis(1_000_000)));
+    let check = |header: &str, seconds: i64| verify_stripe(WEBHOOK_SECRET, header, body, Millis(seconds * 1000));
+    assert_eq!([699, 700, 1_300, 1_301].map(|now| check(&header, now)), [false, true, true, false]);
+    assert!(check(&format!("t=1000,v1=00,v1={signature},v0=1"), 1_000), "one of several");
     fuzz(&[header.as_bytes(), body], |bytes| {
         let odd = text(bytes);
-        let accepted = verify_stripe(WEBHOOK_SECRET, &odd, body, Millis(1_000_000));
-        assert!(!accepted || odd.contains("=1000") && odd.to_ascii_lowercase().contains(&signature));
+        assert!(!check(&odd, 1_000) || odd.contains("=1000") && odd.to_ascii_lowercase().contains(&signature));
         assert!(!verify_stripe(WEBHOOK_SECRET, &header, bytes, Millis(1_000_000)) || bytes == body);
         let _ = stripe::parse_event(bytes);
     });
@@ -151,9 +156,18 @@ fn a_changed_proof_of_work_is_refused() {
 fn a_changed_puzzle_or_session_is_refused() {
     let (keys, activity, user) = (CheckKeys::new(SECRET), activity(), user());
     let subject = Subject { activity: &activity, user: &user };
-    let puzzle = keys.issue_puzzle(subject, PuzzleKind::Sum, 9, Millis(0)).expect("a puzzle").token;
+    let [issued, other] =
+        [9, 10].map(|random| keys.issue_puzzle(subject, PuzzleKind::Sum, random, Millis(0)).expect("a puzzle"));
+    assert_ne!(issued.seed, other.seed);
+    let puzzle = issued.token.clone();
+    assert_eq!(keys.verify_puzzle(&puzzle, subject, Millis(LIFETIME_MS)), Err(CheckError::Expired));
+    assert_eq!(keys.verify_puzzle(&puzzle, subject, Millis(1)), Ok(issued));
     let order_no = OrderNo::parse("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV").expect("an order number");
-    let session = SandboxSession::new(order_no, Money::new(100, "EUR"), Millis(0)).sign(SECRET).expect("signed");
+    let opened = SandboxSession::new(order_no, Money::new(100, "EUR"), Millis(0));
+    let (session, end) = (opened.sign(SECRET).expect("signed"), opened.expires_at);
+    assert_eq!(SandboxSession::verify(SECRET, &session, end), None);
+    assert_eq!(SandboxSession::verify("another secret", &session, Millis(1)), None);
+    assert_eq!(SandboxSession::verify(SECRET, &session, Millis(1)), Some(opened));
     fuzz(&[puzzle.as_bytes(), session.as_bytes()], |bytes| {
         let text = text(bytes);
         assert!(keys.verify_puzzle(&text, subject, Millis(1)).is_err() || text == puzzle);

@@ -64,24 +64,3 @@ pub(super) fn verify(key: &Key, token: &str, subject: Subject<'_>, now: Millis) 
 fn signed_text(body: &str, subject: Subject<'_>) -> String {
     format!("{body} {} {}", subject.activity, subject.user)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::{CheckKeys, LIFETIME_MS};
-    use super::*;
-    use crate::ids::{ActivityId, UserId};
-
-    const SECRET: &str = "kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-";
-
-    #[test]
-    fn a_puzzle_token_is_valid_until_it_expires() {
-        let keys = CheckKeys::new(SECRET);
-        let (activity, user) = (ActivityId::parse("demo").expect("id"), UserId::parse("a b.c").expect("id"));
-        let subject = Subject { activity: &activity, user: &user };
-        let puzzle = keys.issue_puzzle(subject, PuzzleKind::Sum, 9, Millis(0)).expect("a puzzle");
-        assert_eq!(keys.verify_puzzle(&puzzle.token, subject, Millis(1)), Ok(puzzle.clone()));
-        assert_eq!(keys.verify_puzzle(&puzzle.token, subject, Millis(LIFETIME_MS)), Err(CheckError::Expired));
-        let other = keys.issue_puzzle(subject, PuzzleKind::Sum, 10, Millis(0)).expect("a puzzle");
-        assert_ne!(other.seed, puzzle.seed);
-    }
-}
