@@ -117,6 +117,8 @@ mod tests {
             (format!("retired:{strong}"), Some("is empty")),
             (format!("{strong} short"), Some("is shorter than 32 bytes")),
             (format!("{strong} retired:short"), Some("is shorter than 32 bytes")),
+            ("ab".repeat(32), Some("repeats fewer than 8 different bytes")),
+            ("changeme-".repeat(4), Some("looks like a value from an example")),
         ] {
             assert_eq!(fault(&secrets), expected, "{secrets:?}");
         }
@@ -142,13 +144,5 @@ mod tests {
             assert_eq!(webhook_fault(&both).is_none(), weak.trim().is_empty(), "{both:?}");
         }
         assert!(webhook_fault("whsec_****************************************").is_some(), "not base64");
-    }
-
-    #[test]
-    fn short_repeated_and_example_secrets_are_weak() {
-        for weak in ["", "short", &"a".repeat(64), &"ab".repeat(32), "changeme-changeme-changeme-changeme-1234"] {
-            assert!(weakness(weak).is_some(), "{weak:?} was accepted");
-        }
-        assert_eq!(weakness("kX9v2mQ7Lr4tY8wZ1nB6cD3fG5hJ0pS-"), None);
     }
 }

@@ -23,22 +23,3 @@ pub fn missing_gate_problem(published: &EndTimes, activity: &ActivityId, now: Mi
         Some(_) => Problem::new(Code::NotReady, "The sale is not loaded. An operator must publish it.").retry_after(2),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_activity_without_a_gate_is_unknown_over_or_not_loaded() {
-        let id = |text| ActivityId::parse(text).expect("id");
-        let published = EndTimes::from([(id("open"), Millis(1_000)), (id("closed"), Millis(0))]);
-        for (activity, now, code) in [
-            ("unknown", 0, Code::NotFound),
-            ("closed", 0, Code::Ended),
-            ("open", 999, Code::NotReady),
-            ("open", 1_000, Code::Ended),
-        ] {
-            assert_eq!(missing_gate_problem(&published, &id(activity), Millis(now)).code, code, "{activity} at {now}");
-        }
-    }
-}

@@ -59,8 +59,6 @@ fn policy(widget_sources: &str, sign_in: &SignInSettings, style_source: &str) ->
 
 #[cfg(test)]
 mod tests {
-    use domain::settings::Variables;
-
     use super::*;
 
     #[test]
@@ -70,21 +68,5 @@ mod tests {
             let sources = format!("{directive} https://checks.example https://*.checks.example;");
             assert!(policy.contains(&sources), "{policy}");
         }
-    }
-
-    #[test]
-    fn the_policy_allows_the_origins_of_the_configured_sign_in_and_no_others() {
-        let none = policy("", &SignInSettings::none(), "");
-        assert!(none.contains("connect-src 'self'; form-action 'self';"), "{none}");
-        let variables = |name| match name {
-            "sign_in_url" => "https://shop.example/login".into(),
-            "session_url" => "https://api.shop.example/session".into(),
-            _ => "".into(),
-        };
-        let shop = SignInSettings::parse(&Variables(&variables));
-        let shop = policy("", &shop.expect("settings"), "");
-        let directives = "connect-src 'self' https://api.shop.example; form-action 'self' https://shop.example;";
-        assert!(shop.contains(directives), "{shop}");
-        assert_eq!(shop.replace(" https://api.shop.example", "").replace(" https://shop.example", ""), none);
     }
 }
