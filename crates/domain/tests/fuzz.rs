@@ -142,8 +142,15 @@ fn a_changed_proof_of_work_is_refused() {
     let (subject, now) = (Subject { activity: &activity, user: &user }, Millis(4_000_000_000_000));
     let challenge = keys.issue_altcha(subject, 1, 3, now).expect("a challenge");
     let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
+    let nonce = challenge.parameters.nonce.clone();
     let json = serde_json::to_string(&Payload { challenge, solution }).expect("JSON");
-    let valid = keys.verify_altcha(&BASE64_STANDARD.encode(&json), subject, now).expect("a proof");
+    let with_secrets =
+        |secrets: &str, now| CheckKeys::new(secrets).verify_altcha(&BASE64_STANDARD.encode(&json), subject, now);
+    let valid = with_secrets(SECRET, now).expect("a proof");
+    assert_eq!(valid.id, nonce);
+    assert_eq!(with_secrets(SECRET, now.plus(LIFETIME_MS)), Err(CheckError::Expired));
+    assert_eq!(with_secrets(&format!("Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f {SECRET}"), now).as_ref(), Ok(&valid));
+    assert_eq!(with_secrets("another-9Qw7e2r4u6i8o0p1a3s5d7f-xx", now), Err(CheckError::Forged));
     fuzz(&[json.as_bytes()], |bytes| {
         // A change that the signature does not cover, such as white space, leaves the same check.
         let found = keys.verify_altcha(&BASE64_STANDARD.encode(bytes), subject, now);

@@ -40,10 +40,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         HumanCheck::Captcha => captcha(&precheck, body.captcha.unwrap_or_default()).await,
     };
     let document = document.inspect_err(|error| instance_counts::record_error(&precheck.visitor.activity, error))?;
-    let response = Response::json(200, &document);
-    Ok(limits::headers(&precheck.rate_limits)
-        .into_iter()
-        .fold(response, |response, (name, value)| response.header(name, value)))
+    Ok(Response::json(200, &document).with_headers(limits::headers(&precheck.rate_limits)))
 }
 
 async fn proof_of_work(precheck: &Precheck, factor: i64) -> Result<Value, ApiError> {

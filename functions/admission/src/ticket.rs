@@ -57,7 +57,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let ticket = Ticket { activity: visitor.activity, ulid, expires_at, level: claims.level, user: claims.sub };
     let text = tickets.issue(&ticket).ok_or_else(no_secret)?;
     let response = Response::json(201, &TicketDocument { ticket: text, order_no: ticket.order_no(), expires_at });
-    Ok(limits::headers(&rate_limits).into_iter().fold(response, |response, (name, value)| response.header(name, value)))
+    Ok(response.with_headers(limits::headers(&rate_limits)))
 }
 
 /// Checks the visitor's strikes and the solution of the human check; `None` if the activity requires no check of this

@@ -90,11 +90,8 @@ fn into_response(reply: ReserveReply, order_no: &OrderNo) -> Result<Response, Ap
     match reply.outcome {
         ReserveOutcome::Queued(order) => {
             let location = format!("/api/orders/{}", order.order_no);
-            let mut response = Response::json(202, &order).header("location", location).header("retry-after", "1");
-            for (name, value) in limits::headers(rate_limits) {
-                response = response.header(name, value);
-            }
-            Ok(response)
+            let response = Response::json(202, &order).header("location", location).header("retry-after", "1");
+            Ok(response.with_headers(limits::headers(rate_limits)))
         }
         ReserveOutcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, rate_limits, order_no).into()),
     }

@@ -55,6 +55,12 @@ impl Response {
         self
     }
 
+    /// Sets these headers.
+    #[must_use]
+    pub fn with_headers(self, headers: impl IntoIterator<Item = (&'static str, String)>) -> Self {
+        headers.into_iter().fold(self, |response, (name, value)| response.header(name, value))
+    }
+
     /// Adds the `ETag` of the body; becomes a `304` without a body and without the other headers if the client has it.
     #[must_use]
     pub fn unless_unchanged<H: Headers>(self, request: &Request<H>) -> Self {
@@ -87,10 +93,7 @@ impl From<Problem> for Response {
         if problem.code == Code::Unauthenticated {
             response = response.header("www-authenticate", "Bearer");
         }
-        for (name, value) in problem.headers {
-            response = response.header(name, value);
-        }
-        response
+        response.with_headers(problem.headers)
     }
 }
 
