@@ -231,7 +231,10 @@ fn lose_messages(cluster: &Cluster, rng: &mut Rng) {
     let url = cluster.app.variables.get("redis_url");
     let mut redis = redis::Client::open(url).and_then(|client| client.get_connection()).expect("Redis");
     let (mut last, mut seen, mut all_lost, offset) = ("0".to_owned(), 0, 0, rng.u8(..50));
-    for _ in 0..20 {
+    // Until the buyers are done, and on a slow machine until there were enough messages.
+    let mut rounds = 0;
+    while rounds < 20 || (all_lost == 0 && rounds < 300) {
+        rounds += 1;
         let signal_writer =
             |signal| cluster.with_process(0, |app| app.signal_trigger("redis", signal)).expect("a writer");
         signal_writer(Signal::SIGSTOP);

@@ -1,6 +1,6 @@
 //! Validated identifiers: newtypes whose values always fit their rules.
 
-use std::fmt;
+use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
@@ -137,7 +137,7 @@ const INVISIBLE: [(char, char); 22] = [
 /// it.
 ///
 /// The ULID is that of the order's ticket, so a ticket makes at most one order (I7).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OrderNo {
     activity: ActivityId,
@@ -181,6 +181,20 @@ impl OrderNo {
 
 text_conversions!(OrderNo, InvalidId);
 
+/// The order of their texts, which is the ledger's: an activity's id may continue that of another.
+impl Ord for OrderNo {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let activity = |order_no: &Self| [order_no.activity.as_str(), "."].concat();
+        activity(self).cmp(&activity(other)).then(self.ulid.cmp(&other.ulid))
+    }
+}
+
+impl PartialOrd for OrderNo {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl fmt::Display for OrderNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.activity, self.ulid)
@@ -197,6 +211,19 @@ mod tests {
         for wrong in wrong {
             assert_eq!(read(wrong), None, "{wrong:?} was accepted");
         }
+    }
+
+    #[test]
+    fn order_numbers_are_sorted_as_their_texts() {
+        let numbers = ["sale-2", "sale", "sale1"].map(|activity| {
+            let activity = ActivityId::parse(activity).expect("an id");
+            [2, 1].map(|ulid| OrderNo::new(activity.clone(), Ulid(ulid)))
+        });
+        let mut numbers = numbers.concat();
+        let mut texts: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+        numbers.sort();
+        texts.sort();
+        assert_eq!(numbers.iter().map(ToString::to_string).collect::<Vec<_>>(), texts);
     }
 
     #[test]

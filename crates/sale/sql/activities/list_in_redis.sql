@@ -1,4 +1,4 @@
 SELECT id
 FROM activities
-WHERE state NOT IN ('draft', 'erasing') AND (ends_at > {now} - ?1 OR updated_at > {now} - ?1)
+WHERE state NOT IN ('draft', 'erasing') AND (ends_at > (SELECT {now}) - ?1 OR updated_at > (SELECT {now}) - ?1)
 ORDER BY id

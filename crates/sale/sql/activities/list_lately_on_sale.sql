@@ -1,5 +1,5 @@
 SELECT id
 FROM activities
-WHERE state IN ('published', 'paused', 'closed') AND starts_at <= {now} + ?1 AND ends_at > {now} - ?2
+WHERE state IN ('published', 'paused', 'closed') AND starts_at <= (SELECT {now}) + ?1 AND ends_at > (SELECT {now}) - ?2
 ORDER BY starts_at DESC, id
 LIMIT 100

@@ -266,7 +266,7 @@ pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId, version: i64) -> Res
 /// How long after an activity's end its orders may be queued, in milliseconds.
 const QUEUED_AFTER_END_MS: i64 = 3_600_000;
 
-/// Milliseconds by which the ledger's caller may be late against Redis, whose time opens activities.
+/// Milliseconds by which the ledger's clock may be late against Redis's, which opens activities.
 const CLOCK_TOLERANCE_MS: i64 = 60_000;
 
 /// Lists the activities whose orders may be queued now: those that started and have not ended an hour ago, the 100 that

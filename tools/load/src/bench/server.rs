@@ -51,6 +51,11 @@ impl Server {
         Ok(())
     }
 
+    /// Whether one process gets all requests.
+    pub fn is_one_process(&self) -> bool {
+        self.addresses.len() == 1
+    }
+
     pub async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
         let address = &self.addresses[self.next_connection.fetch_add(1, Ordering::Relaxed) % self.addresses.len()];
         let socket = TcpStream::connect(address)
