@@ -38,6 +38,13 @@ const SQLITE_BUSY: &str = "database is locked";
 /// How long a SQLite statement waits for other writers.
 const MAX_SQLITE_WAIT: Duration = Duration::from_secs(5);
 
+/// How long, in ms, SQLite itself waits for other writers before it fails. It sleeps ever longer between its attempts, up
+/// to 72 ms, and the instance's other statements wait meanwhile. An attempt of ours, through the engine, costs more.
+const SQLITE_BUSY_TIMEOUT_MS: u32 = 300;
+
+/// Then how long to wait before the next attempt.
+const SQLITE_RETRY_DELAY: Duration = Duration::from_millis(1);
+
 /// How long to wait before connecting again to a server that has too many clients.
 const TOO_MANY_CLIENTS_DELAY: Duration = Duration::from_millis(50);
 
@@ -204,9 +211,8 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
     match dialect {
         Dialect::Sqlite => {
             let connection = sqlite::Connection::open_default().await.map_err(|e| unavailable(e.to_string()))?;
-            // Without it, a statement that waits for another writer sleeps in the host, up to 100 ms at a time, and all
-            // requests of the instance with it. An engine that does not know the setting waits so.
-            let _ = connection.execute("PRAGMA busy_timeout = 0", Vec::new()).await;
+            // An engine that does not know the setting waits as long as it likes.
+            let _ = connection.execute(format!("PRAGMA busy_timeout = {SQLITE_BUSY_TIMEOUT_MS}"), Vec::new()).await;
             Ok(Connection::Sqlite(connection))
         }
         Dialect::Postgres => loop {
@@ -223,14 +229,6 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
     }
 }
 
-/// How long a SQLite statement that has `waited` for other writers pauses before it is tried again. Writers have no queue:
-/// the longer one has waited, the more often it tries, up to once in a millisecond, so that none waits much longer than
-/// the others.
-fn sqlite_pause(waited: Option<Duration>) -> Duration {
-    let longest_us = waited.map_or(1_500, |waited| (8_000 / (1 + waited.as_millis() as u64 / 15)).max(1_000));
-    Duration::from_micros(fastrand::u64(longest_us / 2..=longest_us))
-}
-
 async fn run_sqlite(
     connection: &sqlite::Connection,
     statement: &str,
@@ -241,15 +239,13 @@ async fn run_sqlite(
         SqlValue::Int(number) => sqlite::Value::Integer(number),
         SqlValue::Text(text) => sqlite::Value::Text(text),
     });
-    let mut busy_since: Option<Instant> = None;
+    let since = Instant::now();
     let rows = loop {
         let rows = async { connection.execute(statement, params.clone()).await?.collect().await };
-        let waited = busy_since.map(|since| since.elapsed());
         match rows.await {
             // Another connection writes: nothing was changed.
-            Err(sqlite::Error::Io(text)) if text == SQLITE_BUSY && waited.unwrap_or_default() < MAX_SQLITE_WAIT => {
-                busy_since.get_or_insert_with(Instant::now);
-                spin_sdk::time::sleep(sqlite_pause(waited)).await;
+            Err(sqlite::Error::Io(text)) if text == SQLITE_BUSY && since.elapsed() < MAX_SQLITE_WAIT => {
+                spin_sdk::time::sleep(SQLITE_RETRY_DELAY).await;
             }
             rows => break rows.map_err(sqlite_error)?,
         }
