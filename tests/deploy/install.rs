@@ -160,6 +160,9 @@ fn a_release_becomes_the_current_one_when_nothing_is_missing_and_the_one_before_
     let complete = install(&release, &[], &target);
     assert!(complete.status.success(), "{}", printed(&complete));
     assert_eq!(doorbell(), format!("SPIN_VARIABLE_DOORBELL_URL={closed}\n"));
+    let sysctl = fs::read_to_string(target.join("etc/sysctl.d/stampede.conf")).expect("settings of the kernel");
+    let name = sysctl.lines().find_map(|line| line.strip_prefix('-')?.split(" =").next()).expect("a setting");
+    assert!(printed(&complete).contains(&format!("This kernel has no {name} ")), "a directory has no kernel");
     let refused = install(&release, &["rollback"], &target);
     assert!(!refused.status.success() && printed(&refused).contains("no release before"), "{}", printed(&refused));
     let version = fs::read_link(&current).expect("a link");
