@@ -11,7 +11,8 @@ use crate::target::TargetOptions;
 /// avoid (a floor), measured before and after it.
 ///
 /// Without --url it starts an app of its own with fresh data, and the floors beside it, and stops both at
-/// the end.
+/// the end. Each route is measured once more at half load: "held back" is how many percent of its responses then took 38
+/// to 60 ms longer than the median, as when a second packet waits for the acknowledgement of the first.
 ///
 /// `scripts/bench --pages` measures the buyers' pages in Chromium instead: bytes, requests, time on 3G, Lighthouse.
 ///

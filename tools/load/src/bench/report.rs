@@ -78,7 +78,7 @@ impl Table {
     /// The table as text; with a comparison to `old`.
     fn text(&self, old: Option<&Self>) -> String {
         let mut header: Vec<_> =
-            "|requests/s|p50 ms|p99 ms|floor|ratio|lowest–highest|noise|goal|CPU µs|engine|Redis|calls"
+            "|requests/s|p50 ms|p99 ms|held back|floor|ratio|lowest–highest|noise|goal|CPU µs|engine|Redis|calls"
                 .split('|')
                 .map(str::to_owned)
                 .collect();
@@ -97,6 +97,7 @@ impl Table {
                 table::number_cell(format!("{:.0}", row.per_second.median)),
                 table::number_cell(format!("{:.2}", row.p50_ms)),
                 table::number_cell(format!("{:.2}", row.p99_ms)),
+                table::number_cell(row.held_back.map_or_else(String::new, |percent| format!("{percent:.1} %"))),
                 Cell::new(floor.map_or("", |floor| floor.name().trim_start_matches("floor: "))),
                 table::number_cell(row.ratio.map_or_else(String::new, |ratio| format!("{:.3}", ratio.median))),
                 table::number_cell(
@@ -223,6 +224,7 @@ mod tests {
             writer_us: None,
             own_load: 0.1,
             calls: None,
+            held_back: None,
         }
     }
 

@@ -38,7 +38,13 @@ pub struct Row {
     /// Calls out of the functions per request, those after the answer included.
     #[serde(default)]
     pub calls: Option<Calls>,
+    /// At half load, the percentage of responses that took [`HELD_BACK_MS`] longer than the median.
+    #[serde(default)]
+    pub held_back: Option<f64>,
 }
+
+/// By how much a response comes later if its second packet waits for the delayed acknowledgement of the first, in ms.
+const HELD_BACK_MS: (u64, u64) = (38, 60);
 
 /// The measurements of all rounds.
 #[derive(Debug, Default)]
@@ -58,6 +64,7 @@ struct Series {
     redis_us: Vec<f64>,
     writer_us: Vec<f64>,
     latency: Option<Histogram<u64>>,
+    at_half_load: Option<Histogram<u64>>,
     calls: Option<Calls>,
     /// Requests whose calls were counted.
     counted: u64,
@@ -69,11 +76,7 @@ impl Results {
         let series = self.series.entry(kind).or_default();
         series.rates.push(measurement.per_second());
         series.generator_cpu.push(measurement.generator_cpu);
-        match &mut series.latency {
-            // Cannot fail: all histograms have the same bounds.
-            Some(latency) => latency.add(&measurement.latency).unwrap_or_default(),
-            empty => *empty = Some(measurement.latency.clone()),
-        }
+        merge(&mut series.latency, measurement);
         if let Some((before, after)) = cpu {
             let requests = measurement.succeeded.max(1) as f64;
             for (values, before, after) in [
@@ -85,6 +88,16 @@ impl Results {
                 values.push(after.saturating_sub(before).as_micros() as f64 / requests);
             }
         }
+        self.add_unexpected(kind, measurement);
+    }
+
+    /// Adds a measurement at half load.
+    pub fn add_at_half_load(&mut self, kind: Kind, measurement: &Measurement) {
+        merge(&mut self.series.entry(kind).or_default().at_half_load, measurement);
+        self.add_unexpected(kind, measurement);
+    }
+
+    fn add_unexpected(&mut self, kind: Kind, measurement: &Measurement) {
         for (what, count) in &measurement.unexpected {
             *self.unexpected.entry(format!("{}: {what}", kind.name())).or_default() += count;
         }
@@ -119,10 +132,26 @@ impl Results {
                 writer_us: median(&series.writer_us).filter(|_| *kind == Kind::Reserve),
                 own_load: median(&series.generator_cpu)?,
                 calls: series.calls.map(|calls| Calls::default().plus(calls, 1.0 / series.counted.max(1) as f64)),
+                held_back: series.at_half_load.as_ref().and_then(held_back),
             })
         };
         self.series.iter().filter_map(row).collect()
     }
+}
+
+fn merge(all: &mut Option<Histogram<u64>>, measurement: &Measurement) {
+    match all {
+        // Cannot fail: all histograms have the same bounds.
+        Some(all) => all.add(&measurement.latency).unwrap_or_default(),
+        empty => *empty = Some(measurement.latency.clone()),
+    }
+}
+
+/// The percentage of responses that were held back; `None` without responses.
+fn held_back(latency: &Histogram<u64>) -> Option<f64> {
+    let later = |ms: u64| latency.value_at_quantile(0.5) + ms * 1_000;
+    let count = latency.count_between(later(HELD_BACK_MS.0), later(HELD_BACK_MS.1));
+    (!latency.is_empty()).then(|| 100.0 * count as f64 / latency.len() as f64)
 }
 
 #[cfg(test)]
@@ -153,5 +182,15 @@ mod tests {
         let rows = results.rows(64, false);
         assert_eq!((rows[0].engine_us, rows[0].redis_us, rows[0].writer_us), (Some(100.0), Some(20.0), Some(30.0)));
         assert_eq!((rows[1].engine_us, rows[1].writer_us), (Some(100.0), None));
+    }
+
+    #[test]
+    fn a_response_is_held_back_if_it_comes_so_much_later_than_the_median() {
+        let mut latency = meter::histogram().unwrap();
+        assert_eq!(held_back(&latency), None);
+        for (ms, count) in [(5, 95), (30, 2), (48, 2), (90, 1)] {
+            latency.record_n(ms * 1_000, count).unwrap();
+        }
+        assert_eq!(held_back(&latency), Some(2.0));
     }
 }

@@ -25,6 +25,8 @@ const STATUS_ORDERS: usize = 1000;
 const PAYMENTS: usize = 2000;
 /// How much longer than `--seconds` requests may take that are sent once.
 const ONCE_TIME: f64 = 3.0;
+/// Connections of the measurement at half load, and the part of its rate.
+const HALF_LOAD: (u16, f64) = (8, 0.5);
 /// Seconds per measurement and reservations of the round that warms up, at most.
 const WARM_UP: (f64, usize) = (0.3, 2_000);
 /// The sweeper confirms orders that are older than 3 s.
@@ -189,18 +191,23 @@ impl<'a> Round<'a> {
     }
 
     /// Measures `kind` and waits until the order writer is done: its work would disturb the next measurement.
-    async fn measure(&mut self, kind: Kind, connections: u16, workload: Workload) -> Result<Measurement> {
+    async fn measure(&mut self, kind: Kind, connections: u16, mut workload: Workload) -> Result<Measurement> {
         let bench = self.bench;
         bench.bar.set_message(kind.name());
         let server = bench.floors.as_ref().filter(|_| kind.floor_path().is_some()).unwrap_or(&bench.server);
         let cpu_times = || bench.spawned_app.and_then(|app| app.cpu_times(kind.floor_path().is_some()));
         let calls = Calls::read(server).await?;
         let before = cpu_times();
-        let measurement = run_workload(server, connections, workload).await?;
+        let measurement = run_workload(server, connections, workload.clone()).await?;
         let mut after = cpu_times();
         if let (Some(before), Some(after)) = (calls, Calls::read(server).await?) {
             let requests = measurement.succeeded + measurement.unexpected.values().sum::<u64>();
             self.results.add_calls(kind, before, after, requests);
+        }
+        if kind.floor_path().is_none() && !kind.is_operators() {
+            let interval = f64::from(HALF_LOAD.0) / (measurement.per_second() * HALF_LOAD.1).max(1.0);
+            workload.interval = Duration::from_secs_f64(interval);
+            self.results.add_at_half_load(kind, &run_workload(server, HALF_LOAD.0, workload).await?);
         }
         if kind == Kind::Reserve {
             bench.wait_until_drained(&self.sale.in_stock).await?;

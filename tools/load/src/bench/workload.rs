@@ -1,4 +1,4 @@
-//! Sends requests over a fixed number of connections, each its next one after the last response.
+//! Sends requests over a fixed number of connections, each its next one after the last response, or at its time.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,10 @@ use nix::sys::{
     resource::{UsageWho, getrusage},
     time::TimeValLike,
 };
-use tokio::task::JoinSet;
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval_at},
+};
 
 use super::server::{PreparedRequest, Server};
 use crate::meter;
@@ -23,13 +26,16 @@ use crate::meter;
 /// Bodies to keep of requests that repeat.
 const KEPT_BODIES: usize = 100;
 
-/// The requests of one measurement and the response that they must get.
+/// The requests of one measurement and the response that they must get. A clone sends what the first one leaves.
+#[derive(Clone)]
 pub struct Workload {
     /// Each with its index.
-    requests: Box<dyn Iterator<Item = (usize, PreparedRequest)> + Send>,
+    requests: Arc<Mutex<dyn Iterator<Item = (usize, PreparedRequest)> + Send>>,
     expected_status: u16,
     /// When to stop, if there are requests left.
     pub time_limit: Option<Duration>,
+    /// From one request of a connection to its next, at least.
+    pub interval: Duration,
     keep_bodies: usize,
 }
 
@@ -37,13 +43,20 @@ impl Workload {
     /// Sends each request once.
     pub fn once(requests: Vec<PreparedRequest>, expected_status: u16) -> Self {
         let keep_bodies = requests.len();
-        Self { requests: Box::new(requests.into_iter().enumerate()), expected_status, time_limit: None, keep_bodies }
+        let requests = Arc::new(Mutex::new(requests.into_iter().enumerate()));
+        Self { requests, expected_status, time_limit: None, interval: Duration::ZERO, keep_bodies }
     }
 
     /// Repeats the requests for `duration`.
     pub fn repeating(requests: Vec<PreparedRequest>, expected_status: u16, duration: Duration) -> Self {
-        let requests = Box::new((0..requests.len()).cycle().map(move |at| (at, requests[at].clone())));
-        Self { requests, expected_status, time_limit: Some(duration), keep_bodies: KEPT_BODIES }
+        let requests = (0..requests.len()).cycle().map(move |at| (at, requests[at].clone()));
+        Self {
+            requests: Arc::new(Mutex::new(requests)),
+            expected_status,
+            time_limit: Some(duration),
+            interval: Duration::ZERO,
+            keep_bodies: KEPT_BODIES,
+        }
     }
 }
 
@@ -84,6 +97,7 @@ pub async fn run_workload(server: &Server, connections: u16, workload: Workload)
     }
     let started_at = Instant::now();
     let cpu_before = cpu_time()?;
+    let interval = workload.interval;
     let shared = Arc::new(Mutex::new(Shared {
         deadline: workload.time_limit.map(|limit| started_at + limit),
         workload,
@@ -97,8 +111,9 @@ pub async fn run_workload(server: &Server, connections: u16, workload: Workload)
         },
     }));
     let mut tasks = JoinSet::new();
-    for sender in senders {
-        tasks.spawn(run_connection(server.clone(), sender, shared.clone()));
+    for (at, sender) in senders.into_iter().enumerate() {
+        let first = started_at + interval.mul_f64(at as f64 / f64::from(connections));
+        tasks.spawn(run_connection(server.clone(), sender, shared.clone(), (first, interval)));
     }
     while let Some(result) = tasks.join_next().await {
         result.context("a connection's task broke")??;
@@ -114,8 +129,15 @@ async fn run_connection(
     server: Server,
     mut sender: SendRequest<Full<Bytes>>,
     shared: Arc<Mutex<Shared>>,
+    (first, interval): (Instant, Duration),
 ) -> Result<()> {
-    while let Some((number, request)) = next_request(&shared) {
+    let mut ticks = interval_at(first.into(), interval.max(Duration::from_nanos(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        if !interval.is_zero() {
+            ticks.tick().await;
+        }
+        let Some((number, request)) = next_request(&shared) else { break };
         if sender.ready().await.is_err() {
             // A server may close a kept-alive connection between two requests.
             sender = server.connect().await?;
@@ -136,11 +158,11 @@ async fn exchange(sender: &mut SendRequest<Full<Bytes>>, request: PreparedReques
 }
 
 fn next_request(shared: &Mutex<Shared>) -> Option<(usize, PreparedRequest)> {
-    let mut shared = lock(shared);
+    let shared = lock(shared);
     if shared.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         return None;
     }
-    shared.workload.requests.next()
+    lock(&*shared.workload.requests).next()
 }
 
 impl Shared {
@@ -168,7 +190,7 @@ impl Measurement {
     }
 }
 
-fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
