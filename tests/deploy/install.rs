@@ -198,9 +198,6 @@ fn a_ledger_that_the_role_cannot_use_is_named_and_the_kits_own_role_can() {
     set(&target, &[("LEDGER", &line.replace(":5432", &format!(":{}", postgres.port())))]);
     let complete = install(&project, &[], &target);
     assert!(complete.status.success(), "{}", printed(&complete));
-    let statement =
-        commands("../README.md").into_iter().find(|line| line.starts_with("ALTER ROLE")).expect("a statement");
-    psql(&format!("psql -c \"{statement}\""));
 }
 
 #[test]
