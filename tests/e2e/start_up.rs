@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use dev::{test_stack::TestStack, variables::Variables};
+use dev::{ports, redis::Redis, test_stack::TestStack, variables::Variables};
 use reqwest::Method;
 use serde_json::json;
 use support::{Claims, HttpClient, TestApp, activity::activity_spec, eventually, eventually_is};
+use tempfile::TempDir;
 
 /// The secrets without which the app does not serve.
 const SECRETS: [&str; 6] = ["jwt_key", "ticket_secret", "admin_token", "cron_token", "address_key", "webhook_secrets"];
@@ -134,6 +135,23 @@ async fn a_redis_that_may_lose_data_is_not_ready() {
         app.with_app(|app| app.wait_until_ready()).expect("ready again");
     }
     app.http.get("/healthz", "").await.is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_whose_replicas_keep_its_data_needs_no_file_and_a_replica() {
+    let (app, temp_dir) = (TestApp::dedicated(), TempDir::new().expect("a directory"));
+    let master = app.with_redis(|redis| redis.port()).to_string();
+    let port = ports::pick_unused().expect("a port");
+    let replicaof = ["--replicaof", "127.0.0.1", &master];
+    let mut replica = Redis::start_with(temp_dir.path(), port, None, &replicaof).expect("a replica");
+    let mut redis = app.connect_redis().await;
+    redis::cmd("CONFIG").arg(&["SET", "appendonly", "no"]).query_async::<()>(&mut redis).await.expect("set");
+    app.restart_with(|variables| variables.set("redis_durability", "replication"));
+    let readiness = async || app.http.get("/readyz", app.variables.get("metrics_token")).await;
+    eventually_is("the replica to be there", 200, readiness).await;
+    replica.kill();
+    let readiness = eventually_is("readiness to fall", 503, readiness).await;
+    assert!(readiness.body.contains("has no replica"), "{readiness:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,6 +38,7 @@ pub fn check(variables: &Variables) -> Result<(), Fault> {
     if !issuer.is_empty() && *issuer != *variables.get("jwt_issuer") {
         return Err(Fault::new("oidc_issuer", "differs from jwt_issuer: tokens of the one are refused"));
     }
+    REDIS_IS_REPLICATED(variables)?;
     LEDGER(variables)?;
     variables.optional_secrets("metrics_token", false, secret::fault)?;
     TRUSTED_HOPS(variables)?;
@@ -59,6 +60,12 @@ pub fn check(variables: &Variables) -> Result<(), Fault> {
 
 /// The URL of Redis.
 pub const REDIS_URL: Parser<Rc<str>> = |variables| Ok(variables.get("redis_url"));
+/// Whether Redis is durable by its replicas, not by its append-only file.
+pub const REDIS_IS_REPLICATED: Parser<bool> = |variables| match &*variables.trimmed("redis_durability") {
+    "" | "aof" => Ok(false),
+    "replication" => Ok(true),
+    _ => Err(Fault::new("redis_durability", "is neither aof nor replication")),
+};
 
 /// `sqlite`, or the URL of the ledger's PostgreSQL.
 pub const LEDGER: Parser<Rc<str>> = |variables| {

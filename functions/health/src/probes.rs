@@ -82,8 +82,10 @@ async fn redis() -> Result<(), String> {
         }
         _ => summary(&error),
     };
+    let is_replicated = settings::find(settings::REDIS_IS_REPLICATED).await.map_err(|fault| fault.to_string())?;
     for (server, info) in SpinRedis.info().await.map_err(fault)? {
-        if let Some(fault) = info.map_or_else(|error| Some(fault(error)), |info| readiness::redis_fault(&info)) {
+        let found = info.map_or_else(|error| Some(fault(error)), |info| readiness::redis_fault(&info, *is_replicated));
+        if let Some(fault) = found {
             return Err(format!("{server} {fault}").trim_start().to_owned());
         }
     }
