@@ -3,7 +3,8 @@
 //!
 //! Spin does not set `TCP_NODELAY` on accepted sockets. If the body is not ready when the handler returns, head and
 //! body are sent in two packets, and the second waits up to 40 ms for the acknowledgement of the first. To avoid this
-//! delay, [`serve`] sets `content-length` and starts to write the body before it returns the response.
+//! delay, [`serve`] sets `content-length` and starts to write the body before it returns the response. Spin may still poll
+//! the body too early: the receiver then needs the setting of `deploy/self-hosted/sysctl.conf`.
 
 use std::{
     cell::RefCell,

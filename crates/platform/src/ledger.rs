@@ -39,8 +39,9 @@ const SQLITE_BUSY: &str = "database is locked";
 const MAX_SQLITE_WAIT: Duration = Duration::from_secs(5);
 
 /// How long, in ms, SQLite itself waits for other writers before it fails. It sleeps ever longer between its attempts, up
-/// to 72 ms, and the instance's other statements wait meanwhile. An attempt of ours, through the engine, costs more.
-const SQLITE_BUSY_TIMEOUT_MS: u32 = 300;
+/// to 25 ms, and the instance's other statements wait meanwhile. An attempt of ours, through the engine, costs more; one
+/// after SQLite's longer sleeps would come too late.
+const SQLITE_BUSY_TIMEOUT_MS: u32 = 100;
 
 /// Then how long to wait before the next attempt.
 const SQLITE_RETRY_DELAY: Duration = Duration::from_millis(1);
