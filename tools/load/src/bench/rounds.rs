@@ -27,6 +27,8 @@ const PAYMENTS: usize = 2000;
 const ONCE_TIME: f64 = 3.0;
 /// Connections of the measurement at half load, and the part of its rate.
 const HALF_LOAD: (u16, f64) = (8, 0.5);
+/// One of so many requests that are sent once is kept for it.
+const KEPT_FOR_HALF_LOAD: usize = 4;
 /// Seconds per measurement and reservations of the round that warms up, at most.
 const WARM_UP: (f64, usize) = (0.3, 2_000);
 /// The sweeper confirms orders that are older than 3 s.
@@ -152,7 +154,9 @@ impl<'a> Round<'a> {
     }
 
     fn once(&self, requests: Vec<PreparedRequest>, expected_status: u16) -> Workload {
+        let full_load = requests.len() - requests.len() / KEPT_FOR_HALF_LOAD;
         let mut workload = Workload::once(requests, expected_status);
+        workload.max_requests = full_load;
         workload.time_limit = Some(Duration::from_secs_f64(self.seconds * ONCE_TIME));
         workload
     }
@@ -205,6 +209,7 @@ impl<'a> Round<'a> {
             self.results.add_calls(kind, before, after, requests);
         }
         if kind.floor_path().is_none() && !kind.is_operators() {
+            workload.max_requests = usize::MAX;
             let interval = f64::from(HALF_LOAD.0) / (measurement.per_second() * HALF_LOAD.1).max(1.0);
             workload.interval = Duration::from_secs_f64(interval);
             self.results.add_at_half_load(kind, &run_workload(server, HALF_LOAD.0, workload).await?);

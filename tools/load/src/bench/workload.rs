@@ -34,6 +34,8 @@ pub struct Workload {
     expected_status: u16,
     /// When to stop, if there are requests left.
     pub time_limit: Option<Duration>,
+    /// Requests, at most.
+    pub max_requests: usize,
     /// From one request of a connection to its next, at least.
     pub interval: Duration,
     keep_bodies: usize,
@@ -43,19 +45,27 @@ impl Workload {
     /// Sends each request once.
     pub fn once(requests: Vec<PreparedRequest>, expected_status: u16) -> Self {
         let keep_bodies = requests.len();
-        let requests = Arc::new(Mutex::new(requests.into_iter().enumerate()));
-        Self { requests, expected_status, time_limit: None, interval: Duration::ZERO, keep_bodies }
+        Self::new(requests.into_iter().enumerate(), expected_status, keep_bodies)
     }
 
     /// Repeats the requests for `duration`.
     pub fn repeating(requests: Vec<PreparedRequest>, expected_status: u16, duration: Duration) -> Self {
         let requests = (0..requests.len()).cycle().map(move |at| (at, requests[at].clone()));
+        Self { time_limit: Some(duration), ..Self::new(requests, expected_status, KEPT_BODIES) }
+    }
+
+    fn new(
+        requests: impl Iterator<Item = (usize, PreparedRequest)> + Send + 'static,
+        expected_status: u16,
+        keep_bodies: usize,
+    ) -> Self {
         Self {
             requests: Arc::new(Mutex::new(requests)),
             expected_status,
-            time_limit: Some(duration),
+            time_limit: None,
+            max_requests: usize::MAX,
             interval: Duration::ZERO,
-            keep_bodies: KEPT_BODIES,
+            keep_bodies,
         }
     }
 }
@@ -158,10 +168,11 @@ async fn exchange(sender: &mut SendRequest<Full<Bytes>>, request: PreparedReques
 }
 
 fn next_request(shared: &Mutex<Shared>) -> Option<(usize, PreparedRequest)> {
-    let shared = lock(shared);
-    if shared.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+    let mut shared = lock(shared);
+    if shared.workload.max_requests == 0 || shared.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
         return None;
     }
+    shared.workload.max_requests -= 1;
     lock(&*shared.workload.requests).next()
 }
 
