@@ -103,8 +103,6 @@ async fn more_clients_than_connections_are_all_served() {
         settings.variables.set_ledger(&postgres.url()).expect("a URL");
         settings.max_connections = Some(CONNECTIONS);
     });
-    // The connections of the migration are older than its settings.
-    app.restart();
     let activity = app.create_activity(json!({"skus": single_sku(200)})).await;
     // Each client uses four components in turn, and every component's instances need both stores.
     let clients = (0..100).map(async |n| {
@@ -121,7 +119,8 @@ async fn more_clients_than_connections_are_all_served() {
     });
     join_all(clients).await;
     // Idle connections stay in the pools of the components, which are limited, too, until PostgreSQL closes them.
-    const OPEN: &str = "SELECT COUNT(*) FROM pg_stat_activity WHERE client_addr IS NOT NULL AND pid <> pg_backend_pid()";
+    const OPEN: &str =
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE client_addr IS NOT NULL AND pid <> pg_backend_pid()";
     let open = usize::try_from(app.query_ledger_i64(OPEN).await).expect("a number");
     assert!(open <= CONNECTIONS * LEDGER_COMPONENTS, "{open}");
     eventually("idle connections to be closed", async || match app.query_ledger_i64(OPEN).await {

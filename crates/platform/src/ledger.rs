@@ -35,7 +35,7 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// The error of a SQLite statement while another connection writes.
 const SQLITE_BUSY: &str = "database is locked";
 
-/// How long a SQLite statement waits for other writers.
+/// How long a SQLite statement waits for other writers, and for its turn among those of its instance.
 const MAX_SQLITE_WAIT: Duration = Duration::from_secs(5);
 
 /// How long, in ms, SQLite itself waits for other writers before it fails. It sleeps ever longer between its attempts, up
@@ -218,7 +218,7 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
         }
         Dialect::Postgres => loop {
             let url = settings::find(settings::LEDGER).await.map_err(|fault| unavailable(fault.to_string()))?;
-            match pg::Connection::open(url.to_string()).await {
+            match pg::Connection::open(with_idle_timeout(&url)).await {
                 Ok(connection) => return Ok(Connection::Postgres(connection)),
                 // The caller limits the time.
                 Err(error) if errors::has_too_many_clients(&error.to_string()) => {
@@ -228,6 +228,17 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
             }
         },
     }
+}
+
+/// Asks the server to close the connection when it has been idle for 10 s: longer than a request holds it while it waits
+/// for Redis. Each component has a pool that closes none, and together they may be more than the server admits. Options of
+/// the operator's URL stay as they are.
+fn with_idle_timeout(url: &str) -> String {
+    if url.contains("options=") {
+        return url.to_owned();
+    }
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}options=-c%20idle_session_timeout%3D10s")
 }
 
 async fn run_sqlite(
@@ -313,6 +324,17 @@ fn postgres_error(error: &pg::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_url_with_options_keeps_them() {
+        for (url, expected) in [
+            ("postgres://a:b@h/db", "postgres://a:b@h/db?options=-c%20idle_session_timeout%3D10s"),
+            ("postgres://h?sslmode=disable", "postgres://h?sslmode=disable&options=-c%20idle_session_timeout%3D10s"),
+            ("postgres://h/db?options=-c%20x%3D1", "postgres://h/db?options=-c%20x%3D1"),
+        ] {
+            assert_eq!(with_idle_timeout(url), expected);
+        }
+    }
 
     #[test]
     fn the_sqlstate_of_a_failed_query_decides_what_its_error_means() {

@@ -3,10 +3,6 @@
 
 CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT PRIMARY KEY);
 
--- Each function has a pool that closes no idle connection, and all pools together may be more than the server admits: it
--- closes them itself.
-ALTER ROLE CURRENT_USER SET idle_session_timeout = '5s';
-
 -- `totals` is the JSON array of the SKUs' names and totals. Triggers write it into `skus`, so that an activity and its
 -- SKUs change in one statement, or not at all.
 CREATE TABLE IF NOT EXISTS activities (
