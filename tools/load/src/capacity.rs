@@ -9,7 +9,7 @@ pub use self::costs::Costs;
 pub use self::sale::Sale;
 use crate::table;
 
-/// Connections that each app process may open to PostgreSQL: Spin's pool.
+/// Connections that each function of an app process may open to PostgreSQL: Spin's pool.
 const POOL_SIZE: f64 = 64.0;
 /// PostgreSQL connections of the order writer (two batches in flight) and of the sweeper.
 const BACKGROUND_CONNECTIONS: f64 = 3.0;
@@ -167,7 +167,7 @@ impl Plan {
                 seconds(self.queue_empty_after)
             ),
             format!(
-                "PostgreSQL connections  {:.0} in use; each app process may open {POOL_SIZE:.0}",
+                "PostgreSQL connections  {:.0} in use; each function may open {POOL_SIZE:.0}",
                 self.postgres_connections.ceil()
             ),
             format!("nginx workers           {:.0}", self.nginx_workers.ceil()),

@@ -56,6 +56,11 @@ impl<'a> Bench<'a> {
         Ok(Self { options, spawned_app, target, app, server, floors, bar })
     }
 
+    /// Whether each route is measured at half load, too.
+    pub fn measures_half_load(&self) -> bool {
+        self.options.growth.is_none()
+    }
+
     /// Creates an activity with `stock` units and an hour to pay that opens in a second, and waits until it is open.
     pub async fn open_activity(&self, stock: usize, per_user: u32) -> Result<OpenActivity> {
         let activity = TestActivity::new(1, i64::try_from(stock)?);

@@ -39,7 +39,7 @@ pub struct Options {
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
 
-    /// Reservations per round, at most: each needs its own ticket
+    /// Tickets per round, at most; of them and of what is done with each, a quarter is kept for the half load
     #[arg(long, default_value_t = 10_000)]
     pub reserves: u32,
 
@@ -65,7 +65,10 @@ impl Options {
     /// Rejects flags that leave nothing to measure.
     pub fn validate(&self) -> Result<()> {
         ensure!(self.seconds > 0.0 && self.rounds > 0, "--seconds and --rounds must be above 0");
-        ensure!(self.reserves > u32::from(self.most_connections()), "--reserves must be more than --connections");
+        ensure!(
+            self.reserves > 2 * u32::from(self.most_connections()),
+            "--reserves must be more than twice --connections"
+        );
         ensure!(self.growth.is_none() || self.target.url.is_none(), "--growth starts its own app: leave out --url");
         Ok(())
     }

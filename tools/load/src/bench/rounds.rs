@@ -154,9 +154,10 @@ impl<'a> Round<'a> {
     }
 
     fn once(&self, requests: Vec<PreparedRequest>, expected_status: u16) -> Workload {
-        let full_load = requests.len() - requests.len() / KEPT_FOR_HALF_LOAD;
+        let kept = if self.bench.measures_half_load() { requests.len() / KEPT_FOR_HALF_LOAD } else { 0 };
+        let max_requests = requests.len() - kept;
         let mut workload = Workload::once(requests, expected_status);
-        workload.max_requests = full_load;
+        workload.max_requests = max_requests;
         workload.time_limit = Some(Duration::from_secs_f64(self.seconds * ONCE_TIME));
         workload
     }
@@ -208,12 +209,6 @@ impl<'a> Round<'a> {
             let requests = measurement.succeeded + measurement.unexpected.values().sum::<u64>();
             self.results.add_calls(kind, before, after, requests);
         }
-        if kind.floor_path().is_none() && !kind.is_operators() {
-            workload.max_requests = usize::MAX;
-            let interval = f64::from(HALF_LOAD.0) / (measurement.per_second() * HALF_LOAD.1).max(1.0);
-            workload.interval = Duration::from_secs_f64(interval);
-            self.results.add_at_half_load(kind, &run_workload(server, HALF_LOAD.0, workload).await?);
-        }
         if kind == Kind::Reserve {
             bench.wait_until_drained(&self.sale.in_stock).await?;
             // The writer's work for these orders counts, also in Redis; the engine's for the polls meanwhile does not.
@@ -224,6 +219,15 @@ impl<'a> Round<'a> {
             });
         }
         self.results.add(kind, &measurement, before.zip(after));
+        if kind.floor_path().is_none() && !kind.is_operators() && bench.measures_half_load() {
+            workload.max_requests = usize::MAX;
+            let interval = f64::from(HALF_LOAD.0) / (measurement.per_second() * HALF_LOAD.1).max(1.0);
+            workload.interval = Duration::from_secs_f64(interval);
+            self.results.add_at_half_load(kind, &run_workload(server, HALF_LOAD.0, workload).await?);
+            if kind == Kind::Reserve {
+                bench.wait_until_drained(&self.sale.in_stock).await?;
+            }
+        }
         Ok(measurement)
     }
 }
