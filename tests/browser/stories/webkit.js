@@ -20,7 +20,7 @@ test("a buyer in WebKit waits for the start, buys, pays, and sees the order paid
     if (label === words["sale.buy"]) return "the page loaded after the start";
     expect([label, isEnabled]).toEqual([words["sale.not_yet"], false]);
     const [phase] = await webkit.read("#countdown-label");
-    if (phase !== words["phase.scheduled"]) return "the sale started before its countdown was read";
+    if (phase !== words["phase.scheduled"]) return `the sale started before its countdown was read: ${phase}`;
     const [clock] = await webkit.read("clock");
     const isCounting = await webkit.untilText("clock", (text) => text < clock).then(() => true, () => false);
     if (!isCounting) return "no countdown was seen";

@@ -9,8 +9,10 @@ pub fn redis_fault(info: &str, is_replicated: bool) -> Option<String> {
     if setting("role") == Some("slave") {
         return Some("is a read-only replica: point the app at the master, or send it 'replicaof no one'".to_owned());
     }
-    if is_replicated && setting("connected_slaves") == Some("0") {
-        return Some("has no replica, and redis_durability is replication: add one".to_owned());
+    let mut replicas = info.lines().filter(|line| line.starts_with("slave") && line.contains("state=")).peekable();
+    let has_replica = replicas.peek().is_none() || replicas.any(|line| line.contains("state=online"));
+    if is_replicated && (setting("connected_slaves") == Some("0") || !has_replica) {
+        return Some("has no replica that is online, and redis_durability is replication: add one".to_owned());
     }
     if !is_replicated && setting("aof_enabled") == Some("0") {
         return Some(
@@ -31,7 +33,7 @@ pub fn redis_fault(info: &str, is_replicated: bool) -> Option<String> {
 mod tests {
     use super::*;
 
-    const INFO: &str = "# Server\r\nrole:master\r\nconnected_slaves:1\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n\
+    const INFO: &str = "# Server\r\nrole:master\r\nconnected_slaves:1\r\nslave0:ip=::1,state=online\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n\
         used_memory:100\r\nused_memory_peak:900\r\nmaxmemory:200\r\n";
 
     #[test]
@@ -46,8 +48,10 @@ mod tests {
         ] {
             assert_eq!(redis_fault(info, is_replicated), None, "{info}");
         }
-        let alone = replicated.replace("connected_slaves:1", "connected_slaves:0");
-        assert!(redis_fault(&alone, true).unwrap_or_default().contains("no replica"));
+        for (good, bad) in [("slaves:1", "slaves:0"), ("state=online", "state=wait_bgsave")] {
+            let found = redis_fault(&replicated.replace(good, bad), true).unwrap_or_default();
+            assert!(found.contains("no replica"), "{bad}: {found:?}");
+        }
         for (good, bad, fault) in [
             ("role:master", "role:slave", "replica"),
             ("aof_enabled:1", "aof_enabled:0", "appendonly"),
