@@ -127,7 +127,7 @@ const CI: &str = ".github/workflows/ci.yml";
 
 /// The file in which a test runs a command that a reader types, what names the run there, and the commands. A suite does not
 /// run itself: CI runs it.
-const RUNS: [(&str, &str, &[&str]); 22] = [
+const RUNS: [(&str, &str, &[&str]); 21] = [
     ("tests/e2e/supervision.rs", "join(\"scripts/up\")", &["scripts/up"]),
     ("tests/e2e/supervision.rs", "starts_with(\"scripts/stampede \")", &["scripts/stampede --buyers "]),
     ("tests/deploy/release.rs", "commands()[0]", &["tar xzf stampede-*.tar.gz && cd stampede-*/"]),
@@ -138,7 +138,6 @@ const RUNS: [(&str, &str, &[&str]); 22] = [
     ("tests/deploy/install.rs", "&[\"rollback\"]", &["sudo deploy/self-hosted/install rollback"]),
     ("tests/deploy/install.rs", "commands(\"redis.conf\")", &["redis-cli "]),
     ("tests/deploy/install.rs", "commands(\"postgres.sql\")", &["sudo -u postgres psql "]),
-    ("tests/deploy/install.rs", "starts_with(\"ALTER ROLE\")", &["ALTER ROLE "]),
     ("tests/deploy/systemd_units.rs", "starts_with(\"while \")", &["while "]),
     ("tests/deploy/systemd_units.rs", "fn the_production_manifest_", &["deploy/production-manifest"]),
     ("tests/deploy/tls.rs", "acme-challenge/token", &["certbot certonly --webroot -w /var/www/html"]),
