@@ -33,8 +33,8 @@ pub fn redis_fault(info: &str, is_replicated: bool) -> Option<String> {
 mod tests {
     use super::*;
 
-    const INFO: &str = "# Server\r\nrole:master\r\nconnected_slaves:1\r\nslave0:ip=::1,state=online\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n\
-        used_memory:100\r\nused_memory_peak:900\r\nmaxmemory:200\r\n";
+    const INFO: &str = "# Server\r\nrole:master\r\nconnected_slaves:1\r\nslave0:ip=::1,state=online\r\naof_enabled:1\r\n\
+        maxmemory_policy:noeviction\r\nused_memory:100\r\nused_memory_peak:900\r\nmaxmemory:200\r\n";
 
     #[test]
     fn a_server_that_is_read_only_forgets_or_is_full_is_named() {
