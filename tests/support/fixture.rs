@@ -37,7 +37,7 @@ use orders::ledger::order_rows;
 use payments::commands::{self, CommandOutcome};
 use sale::{
     ledger::activities::{self, Activity},
-    reserve::{ReserveOutcome, ReserveReply, ReserveRequest, reserve},
+    reserve::{Position, ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 use stores::{
     Redis, Sql, StoreError,
@@ -231,10 +231,10 @@ pub async fn commit_when_blocking(holder: &RealLedger) {
 }
 
 /// Lets a rebuild end in one call.
-pub const WHOLE_REBUILD: Budget = Budget { time: Duration::MAX, batch_size: 500 };
+pub const WHOLE_REBUILD: Budget = Budget { time: Duration::MAX, batch_size: 500, ..Budget::REQUEST };
 
 /// Lets a call of a rebuild drain, compare or restore one batch of one order.
-pub const ONE_ORDER: Budget = Budget { time: Duration::ZERO, batch_size: 1 };
+pub const ONE_ORDER: Budget = Budget { time: Duration::ZERO, batch_size: 1, ..Budget::REQUEST };
 
 /// A rebuild of `activity` at [`NOW`].
 pub fn rebuild_of<'a, R, S>(redis: &'a R, sql: &'a S, activity: &'a ActivityId, budget: Budget) -> Rebuild<'a, R, S> {
@@ -365,6 +365,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             start_key: self.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
             decide_until: Millis(i64::MAX),
+            last_order: Position::default(),
             counts: Vec::new(),
         }
     }

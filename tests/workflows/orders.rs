@@ -6,4 +6,5 @@ pub mod doorbell;
 pub mod events;
 pub mod lost_messages;
 pub mod lost_second;
+pub mod lost_tail;
 pub mod order_list;

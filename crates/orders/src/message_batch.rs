@@ -6,7 +6,10 @@
 use std::{collections::HashMap, ops::AddAssign};
 
 use domain::{ids::ActivityId, order::OrderStatus, time::Millis};
-use sale::ledger::{activities, epochs};
+use sale::{
+    ledger::{activities, epochs},
+    reserve::Position,
+};
 use stores::{
     keys::{Keys, WRITER_GROUP},
     ports::{Dialect, Redis, RedisArg, Sql, StoreError},
@@ -70,12 +73,19 @@ pub(super) async fn write<R: Redis, S: Sql>(
     if orders.is_empty() {
         return Ok(report);
     }
-    let (answers, insert_error) = match insert(sql, activity, &orders, now).await {
+    let (mut answers, insert_error) = match insert(sql, activity, &orders, now).await {
         Ok(answers) => (answers, None),
         // The ledger may have an order although its insert, alone, never gets an answer.
         Err(error) if orders.len() == 1 => (vec![InsertAnswer::Accepted], Some(error)),
         Err(error) => return Err(error),
     };
+
+    for (order, answer) in orders.iter().zip(&mut answers).filter(|(_, answer)| **answer == InsertAnswer::PlaceTaken) {
+        // First the gate: once the order is in the ledger, nothing shows the loss any more.
+        stream::stop(redis, activity, order.position()).await?;
+        let unplaced = NewOrder { sequence: 0, ..(*order).clone() };
+        *answer = insert(sql, activity, &[&unplaced], now).await?[0];
+    }
 
     // An order that the ledger has was inserted now or earlier; either way its state is applied in Redis. An order that
     // the ledger does not have was refused, or was accepted in an older epoch, by Redis data that was replaced since.
@@ -120,6 +130,8 @@ pub(super) async fn write<R: Redis, S: Sql>(
         } else if fits {
             LIMIT_REACHED
         } else {
+            // Redis sold units that the ledger has sold before: it has lost orders (G16).
+            stream::stop(redis, activity, order.position()).await?;
             NO_ROOM
         };
         letters.push((order.order_no.to_string(), message.text.clone(), reason));
@@ -140,7 +152,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
         })
         .count();
     if !outdated.is_empty() {
-        stream::fence(redis, activity, epoch, &[], &outdated).await?;
+        stream::fence(redis, activity, Position { epoch, sequence: 0 }, &[], &outdated).await?;
     }
     Ok(report)
 }
@@ -152,6 +164,8 @@ pub enum InsertAnswer {
     Accepted,
     /// A constraint rejected the order alone.
     Refused,
+    /// Another order has its epoch and sequence: Redis has lost that one (G16).
+    PlaceTaken,
     /// A value of the order alone cannot be stored.
     CannotStore,
 }
@@ -174,6 +188,7 @@ pub async fn insert<S: Sql>(
 ) -> Result<Vec<InsertAnswer>, StoreError> {
     let insert = async |orders: &[&NewOrder]| match order_changes::insert(sql, activity, orders, now).await {
         Ok(()) => Ok(InsertAnswer::Accepted),
+        Err(StoreError::LedgerRefused(text)) if order_changes::is_place_taken(&text) => Ok(InsertAnswer::PlaceTaken),
         Err(StoreError::LedgerRefused(_)) => Ok(InsertAnswer::Refused),
         Err(StoreError::LedgerDataException(_)) => Ok(InsertAnswer::CannotStore),
         Err(error) => Err(error),

@@ -6,6 +6,7 @@ use domain::{
     order::{Order, OrderStatus},
     time::Millis,
 };
+use sale::reserve::Position;
 use serde::{Serialize, Serializer};
 
 /// What stays the same in an order's life.
@@ -50,6 +51,15 @@ pub struct NewOrder {
     pub created_at: Millis,
     /// The epoch of the gate that accepted it.
     pub epoch: i64,
+    /// Its number among the orders of that epoch; 0 if unknown.
+    pub sequence: i64,
+}
+
+impl NewOrder {
+    /// Its position in the sale.
+    pub fn position(&self) -> Position {
+        Position { epoch: self.epoch, sequence: self.sequence }
+    }
 }
 
 /// A change of an order's status that Redis is to apply: read from the order's row, or `failed` for an order that the

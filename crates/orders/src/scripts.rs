@@ -35,8 +35,11 @@ pub static REQUEUE: Script = Script::new("requeue", &[lua::ORDER, include_str!("
 /// Compares the gate with the ledger, corrects the stock, and removes messages of other epochs from the stream.
 pub static FENCE: Script = Script::new("fence", &[lua::STOCK, lua::ORDER, include_str!("../lua/fence.lua")]);
 
+/// Stops the gate of a sale whose Redis has lost orders.
+pub static STOP: Script = Script::new("stop", &[include_str!("../lua/stop.lua")]);
+
 /// All of them.
-pub static ALL: [&Script; 11] = [
+pub static ALL: [&Script; 12] = [
     &SYNC,
     &REACQUIRE,
     &DECLINE,
@@ -48,4 +51,5 @@ pub static ALL: [&Script; 11] = [
     &WRITER_IDLE,
     &REQUEUE,
     &FENCE,
+    &STOP,
 ];

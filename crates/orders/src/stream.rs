@@ -10,6 +10,7 @@ use domain::{
     money::Money,
     time::Millis,
 };
+use sale::reserve::Position;
 use serde_json::json;
 use stores::{
     keys::{Keys, WRITER_GROUP, WRITERS},
@@ -19,7 +20,7 @@ use stores::{
 
 use crate::{
     order_record::NewOrder,
-    scripts::{FENCE, READ_MESSAGES, START_WRITING, WRITER_IDLE},
+    scripts::{FENCE, READ_MESSAGES, START_WRITING, STOP, WRITER_IDLE},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
 
@@ -107,16 +108,19 @@ async fn read<R: Redis>(
     Ok(messages)
 }
 
-/// An order as a message, for a dead letter: without its place in the queue.
+/// An order as a message, for a dead letter: without the orders ahead of it.
 pub fn encode_order(order: &NewOrder) -> String {
-    let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
+    let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch, sequence } =
+        order;
     let (ulid, created_at) = (order_no.ulid(), created_at.0);
-    format!("{VERSION}\t{ulid}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{created_at}\t{epoch}\t0\t0\t0")
+    format!(
+        "{VERSION}\t{ulid}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{created_at}\t{epoch}\t{sequence}\t0\t0"
+    )
 }
 
 /// Parses what [`encode_order`] and `queue_order` of `crates/stores/lua/order.lua` write.
 pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
-    let [version, ulid, user, sku, quantity, amount, currency, created_at, epoch, _, _, _]: [&str; 12] =
+    let [version, ulid, user, sku, quantity, amount, currency, created_at, epoch, sequence, _, _]: [&str; 12] =
         text.split('\t').collect::<Vec<_>>().try_into().ok()?;
     if version != VERSION.to_string() {
         return None;
@@ -129,6 +133,7 @@ pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder
         money: Money::new(amount.parse().ok()?, currency),
         created_at: Millis(created_at.parse().ok()?),
         epoch: epoch.parse().ok()?,
+        sequence: sequence.parse().ok()?,
     })
 }
 
@@ -173,6 +178,8 @@ pub struct Waiting {
 pub enum FenceOutcome {
     /// There is no gate, or a rebuild has not finished it.
     NoGate,
+    /// The gate is stopped: Redis has lost orders that it accepted, up to this one at least.
+    Stopped(Position),
     /// The gate has the ledger's epoch.
     Current {
         /// Version of the activity in the gate.
@@ -188,7 +195,8 @@ pub enum FenceOutcome {
     Newer(i64),
 }
 
-/// Deletes the gate if its epoch is older than the ledger's `epoch`; removes the `outdated` messages from the stream,
+/// Deletes the gate if its epoch is older than that of `expected`, the ledger's; stops it if it is behind the ledger's last
+/// order of that epoch (G16); removes the `outdated` messages from the stream,
 /// which operators can see as dead letters by now; returns units to the stock that were left out and that no order
 /// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
 ///
@@ -196,7 +204,7 @@ pub enum FenceOutcome {
 pub async fn fence<R: Redis>(
     redis: &R,
     activity: &ActivityId,
-    epoch: i64,
+    expected: Position,
     live_units: &[(SkuId, i64)],
     outdated: &[(&Message, &NewOrder)],
 ) -> Result<(FenceOutcome, Waiting), StoreError> {
@@ -207,7 +215,8 @@ pub async fn fence<R: Redis>(
     let messages =
         outdated.iter().map(|(message, order)| json!({ "epoch": order.epoch, "stream_id": message.stream_id }));
     let options = json!({
-        "epoch": epoch,
+        "epoch": expected.epoch,
+        "sequence": expected.sequence,
         "group": WRITER_GROUP,
         "closed_ttl": CLOSED_ORDER_TTL_SECONDS,
         "reason": OLD_EPOCH,
@@ -218,12 +227,19 @@ pub async fn fence<R: Redis>(
     let (word, waiting) = (reply.text()?, Waiting { messages: reply.int()?, orders: reply.int()? });
     let outcome = match word.as_str() {
         "no_gate" => FenceOutcome::NoGate,
+        "stopped" => FenceOutcome::Stopped(Position { epoch: reply.int()?, sequence: reply.int()? }),
         "deleted" => FenceOutcome::Deleted,
         "newer" => FenceOutcome::Newer(reply.int()?),
         "current" => FenceOutcome::Current { version: reply.int()?, lowered: reply.int()?, unchanged_ms: reply.int()? },
         word => return Err(unexpected(word)),
     };
     Ok((outcome, waiting))
+}
+
+/// Stops the gate of a sale whose Redis has lost an order at this position (G16), unless a rebuild has begun since.
+pub async fn stop<R: Redis>(redis: &R, activity: &ActivityId, lost: Position) -> Result<(), StoreError> {
+    let args = vec![lost.epoch.to_string().into(), lost.sequence.to_string().into()];
+    STOP.run(redis, Keys::of(activity).all(["gate"]), args).await?.after("done").map(|_| ())
 }
 
 /// Registers that a writer starts on an activity. Returns the time of Redis's clock, and the number of activities that

@@ -11,9 +11,9 @@
 
 local options = cjson.decode(ARGV[1])
 local version, ledger_epoch = options.version, options.epoch
-local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered')
+local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered', 'stopped')
 local epoch = tonumber(gate[1] or 0)
-if epoch == 0 or epoch < ledger_epoch or gate[3] then return { 'no_gate' } end
+if epoch == 0 or epoch < ledger_epoch or gate[3] or gate[5] then return { 'no_gate' } end
 if epoch > ledger_epoch or math.max(tonumber(gate[2] or 0), tonumber(gate[4] or 0)) >= version then
   return { 'stale' }
 end

@@ -6,9 +6,10 @@
 -- KEYS  1 gate, 2 stats, 3 queued, 4 orders (stream), 5 order, 6 holders, 7 limit in all, 8 ban, 9 limit and 10 abuse of the
 --       user, 11 ban, 12 limit, 13 abuse and 14 mark of the address, then those of the instance's counts
 -- ARGV  1 ULID, 2 user, 3 address, 4 SKU, 5 quantity, 6 start key, 7 "1" if the caller wants the gate, 8 until
---       when this call may decide (ms), then the instance's counts (`record_counts`)
+--       when this call may decide (ms), 9 epoch and 10 sequence of the last order that the instance knows of (0 for none),
+--       then the instance's counts (`record_counts`)
 -- Reply queued or repeated, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), ahead, wait (ms), amount,
---       currency, created_at (ms) | a code that refuses, now, limits, ms to wait (0 if waiting does not help); then, if
+--       currency, created_at (ms), epoch, sequence (0 if repeated) | a code that refuses, now, limits, ms to wait (0 if waiting does not help); then, if
 --       the caller wants the gate and there is one: state, starts_at, ends_at, start key, "1" while load is shed
 
 local call = redis.call
@@ -34,7 +35,7 @@ local function refuse(word, wait_ms)
 end
 
 -- What needs no Redis costs no call of its own: an instance reports it with its next valid ticket.
-record_counts(9, 15, stats, state)
+record_counts(11, 15, stats, state)
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
@@ -71,7 +72,7 @@ if not first then
 end
 if first.sku then
   if first.sku ~= sku or first.quantity ~= quantity then return refuse('ticket_conflict') end
-  return answer('repeated', first.ahead, first.wait_ms, first.amount, first.currency, first.created_at)
+  return answer('repeated', first.ahead, first.wait_ms, first.amount, first.currency, first.created_at, 0, 0)
 end
 
 local price, currency = gate[11], gate[12]
@@ -84,9 +85,15 @@ local left_field, held_field = 'left:' .. sku, 'held:' .. sku
 local counters = call('HMGET', stats, 'enqueued', 'written', 'rate', 'awake_until', held_field, left_field)
 local left = tonumber(counters[6])
 if not left then return refuse('not_ready') end
+local enqueued = tonumber(counters[1] or 0)
+-- A Redis that is behind an order that it has accepted lost that order, and all later ones: a failover to a replica.
+local known_epoch, known_sequence = tonumber(ARGV[9]), tonumber(ARGV[10])
+if known_epoch > 0 and (known_epoch > tonumber(epoch) or known_epoch == tonumber(epoch) and known_sequence > enqueued) then
+  stop_gate(KEYS[1], ARGV[9], ARGV[10])
+  return refuse('not_ready')
+end
 if left >= 0 and left < units then return refuse('sold_out') end
 
-local enqueued = tonumber(counters[1] or 0)
 local ahead = math.max(0, enqueued - (counters[2] or 0))
 local wait_ms = ahead == 0 and 0 or math.ceil(ahead * 1000 / math.max(1, tonumber(counters[3] or 5000)))
 local max_wait_ms = tonumber(gate[10] or 0)
@@ -115,4 +122,4 @@ else
   call('HSET', stats, 'enqueued', sequence, held_field, held, left_field, left_after, 'awake_until', to_text(now + 2000))
   call('PUBLISH', 'stampede:doorbell', string.sub(KEYS[1], 2, -7))
 end
-return answer('queued', ahead, wait_ms, amount, currency, now)
+return answer('queued', ahead, wait_ms, amount, currency, now, epoch, sequence)

@@ -1,8 +1,8 @@
 -- Updates gate and stock from the activity's spec in the ledger (C7, C9).
 --
 -- Idempotent, and safe while the activity is open: left is computed here as total - held - sold, and no other command
--- can run in between. A gate that is missing or of an older epoch is only created by a rebuild (G5), which counts what
--- the ledger holds.
+-- can run in between. A gate that is missing, stopped or of an older epoch is only created by a rebuild (G5), which counts
+-- what the ledger holds.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index, 5 holders, 6 queued
 -- ARGV  1 JSON: version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch (the ledger's), mode, gate {field: value}, skus: for each {sku, total, price, currency}
@@ -17,10 +17,10 @@ local now = read_time()
 -- Even if the end is long past, keys are kept for the full retention from now: orders may wait in the stream, and units
 -- may be held.
 local keep_until = to_text(math.max(options.ends_at, now) + options.retention_ms)
-local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered')
+local gate = redis.call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'lowered', 'stopped')
 local epoch = tonumber(gate[1] or 0)
 local being_rebuilt = gate[3] and mode ~= 'rebuild'
-if epoch == 0 or epoch < options.epoch or being_rebuilt then return { 'no_gate' } end
+if epoch == 0 or epoch < options.epoch or being_rebuilt or gate[5] then return { 'no_gate' } end
 local gate_version = tonumber(gate[2] or 0)
 local superseded = gate_version > version or (gate_version == version and mode == 'if_older')
 if epoch > options.epoch or superseded then return { 'stale' } end

@@ -14,7 +14,7 @@ use domain::{
 };
 use stores::ttl;
 
-use crate::reserve::{Gate, ReserveOutcome, ReserveReply, ReserveRequest};
+use crate::reserve::{Gate, Position, ReserveOutcome, ReserveReply, ReserveRequest};
 
 const MAX_BANS: usize = 64;
 
@@ -36,6 +36,8 @@ pub struct GateCache {
     /// Pairs of user and client address that Redis refused because of a ban, and when. For the next second, requests of
     /// the same pair cost no Redis call (B6).
     banned: HashMap<(UserId, String), Millis>,
+    /// The last order that Redis accepted and told this instance of, however long ago (G16).
+    pub last_order: Position,
 }
 
 /// Redis's last refusal for a SKU because it was sold out.
@@ -74,11 +76,12 @@ impl GateCache {
         at.plus(self.gate.as_ref().map_or(0, |(_, _, offset)| *offset))
     }
 
-    /// Learns the gate, the SKU's state and the ban from Redis's reply to a reservation.
+    /// Learns the gate, the SKU's state, the ban and the last order from Redis's reply to a reservation.
     pub fn update(&mut self, request: &ReserveRequest, reply: &ReserveReply, now: Millis) {
         if let Some(gate) = &reply.gate {
             self.gate = Some((gate.clone(), now, reply.now.0 - now.0));
         }
+        self.last_order = self.last_order.max(reply.position);
         let sold_out = self.sold_out.get(&request.sku);
         match reply.outcome {
             ReserveOutcome::Refused(Code::SoldOut, _) => {

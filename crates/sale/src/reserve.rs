@@ -22,6 +22,15 @@ use crate::{
 /// ten seconds after a request without an answer, it has made its order or never will.
 pub const MAX_DELAY_MS: i64 = 8_000;
 
+/// The place of an accepted order among all orders of its sale. A Redis that has not reached it lost the order (G16).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    /// The epoch of the gate that accepted it.
+    pub epoch: i64,
+    /// Its number in that epoch, from 1.
+    pub sequence: i64,
+}
+
 /// A reservation that passed all checks that need no store.
 #[derive(Debug, Clone)]
 pub struct ReserveRequest {
@@ -39,6 +48,8 @@ pub struct ReserveRequest {
     pub ip: String,
     /// Redis's time until which Redis may decide it: a later call is refused as overloaded, and changes nothing.
     pub decide_until: Millis,
+    /// The last order that the instance knows of; zero for none.
+    pub last_order: Position,
     /// What the instance counted since its last call (B6, G2).
     pub counts: Vec<(String, i64)>,
 }
@@ -97,6 +108,8 @@ pub struct ReserveReply {
     pub gate: Option<Gate>,
     /// Whether the ticket had made its order before.
     pub is_repeat: bool,
+    /// The position of the new order; zero if there is none.
+    pub position: Position,
     /// Result of the reservation.
     pub outcome: ReserveOutcome,
 }
@@ -121,6 +134,8 @@ pub async fn reserve<R: Redis>(
         request.start_key.as_str().into(),
         if with_gate { "1" } else { "0" }.into(),
         request.decide_until.0.to_string().into(),
+        request.last_order.epoch.to_string().into(),
+        request.last_order.sequence.to_string().into(),
     ];
     let (user, ip) = (&request.user, &request.ip);
     let mut script_keys = keys.all(["gate", "stats", "queued", "orders"]);
@@ -144,12 +159,17 @@ pub async fn reserve<R: Redis>(
 fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveReply, StoreError> {
     let (word, now) = (reply.text()?, Millis(reply.int()?));
     let rate_limits = limits::parse_rate_limits(&reply.text()?);
+    let mut position = Position::default();
     let outcome = match word.as_str() {
-        "queued" | "repeated" => ReserveOutcome::Queued(Box::new(parse_order(&mut reply, request)?)),
+        "queued" | "repeated" => {
+            let order = parse_order(&mut reply, request)?;
+            position = Position { epoch: reply.int()?, sequence: reply.int()? };
+            ReserveOutcome::Queued(Box::new(order))
+        }
         word => ReserveOutcome::Refused(Code::parse(word).ok_or_else(|| unexpected(word))?, reply.int()?),
     };
     let gate = if reply.remaining() > 0 { Some(Gate::read(&mut reply)?) } else { None };
-    Ok(ReserveReply { now, rate_limits, gate, is_repeat: word == "repeated", outcome })
+    Ok(ReserveReply { now, rate_limits, gate, is_repeat: word == "repeated", position, outcome })
 }
 
 pub(crate) fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {

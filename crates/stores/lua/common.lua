@@ -10,6 +10,13 @@ end
 -- Returns all digits of a whole number: Lua and Redis would write a large one with an exponent.
 local function to_text(number) return string.format('%.0f', number) end
 
+-- Stops a gate whose Redis has lost orders that it accepted: without a state nothing is sold, and a sweep rebuilds the
+-- gate (G16). The last order that it is known to have accepted has this epoch and sequence.
+local function stop_gate(gate, epoch, sequence)
+  redis.call('HDEL', gate, 'state')
+  redis.call('HSET', gate, 'stopped', epoch .. ' ' .. sequence)
+end
+
 -- Appends elements to a reply.
 local function append(reply, ...)
   for _, element in ipairs({ ... }) do reply[#reply + 1] = element end

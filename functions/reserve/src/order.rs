@@ -26,7 +26,7 @@ use platform::{
 use sale::{
     gate_cache::{Decision, GateCache},
     limits::{self, RateLimitStatus},
-    reserve::{MAX_DELAY_MS, ReserveOutcome, ReserveReply, ReserveRequest, reserve},
+    reserve::{MAX_DELAY_MS, Position, ReserveOutcome, ReserveReply, ReserveRequest, reserve},
 };
 
 /// How long a request waits for another one that refreshes the gate; after that it calls Redis itself, which may keep
@@ -65,6 +65,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         start_key: body.start_key,
         ip,
         decide_until: now,
+        last_order: Position::default(),
         counts: Vec::new(),
     };
     let gate = GATES.with_borrow_mut(|gates| gates.get(&activity));
@@ -77,7 +78,8 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         Joined::Use(Decision::Send) => None,
         Joined::Fetch(guard) => guard,
     };
-    reserve_request.decide_until = gate.with(|cache| cache.redis_time(now.plus(MAX_DELAY_MS)));
+    (reserve_request.decide_until, reserve_request.last_order) =
+        gate.with(|cache| (cache.redis_time(now.plus(MAX_DELAY_MS)), cache.last_order));
     reserve_request.counts = instance_counts::take(&activity);
     let reply = reserve(&SpinRedis, &reserve_request, refresh_guard.is_some()).await?;
     gate.with(|cache| cache.update(&reserve_request, &reply, clock::now()));
@@ -99,7 +101,7 @@ fn into_response(reply: ReserveReply, order_no: &OrderNo) -> Result<Response, Ap
 
 fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimitStatus], order_no: &OrderNo) -> Problem {
     let detail = match code {
-        Code::NotReady => "The stock of this sale is not loaded. An operator must publish it.",
+        Code::NotReady => "The stock of this sale is not loaded, or is being restored. Keep your ticket and try again.",
         Code::Ended => "The sale has ended.",
         Code::Paused => "The sale is paused. Keep your ticket and try again.",
         Code::NotOpen => "The sale has not started. Ask the gate for its start.",

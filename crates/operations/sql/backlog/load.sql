@@ -8,4 +8,5 @@ SELECT
   {refunds},
   {stuck_refunds},
   (SELECT COUNT(*) FROM callbacks WHERE outcome NOT IN {unparked_outcomes}),
-  (SELECT COUNT(*) FROM dead_letters WHERE replayed_at < died_at)
+  (SELECT COUNT(*) FROM dead_letters WHERE replayed_at < died_at),
+  (SELECT CAST(COALESCE(SUM(losses), 0) AS BIGINT) FROM epochs)

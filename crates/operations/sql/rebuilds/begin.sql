@@ -1,4 +1,4 @@
-INSERT INTO rebuilds (activity, version, epoch, touched_at)
+INSERT INTO rebuilds (activity, version, epoch, due_at)
 VALUES (?1, CAST(?2 AS BIGINT), CAST(?3 AS BIGINT), CAST(?4 AS BIGINT))
 ON CONFLICT (activity) DO UPDATE SET
   pass = CASE
@@ -15,5 +15,5 @@ ON CONFLICT (activity) DO UPDATE SET
   END,
   version = excluded.version,
   epoch = excluded.epoch,
-  touched_at = excluded.touched_at
+  due_at = excluded.due_at
 RETURNING version, epoch, pass, position, live_orders_differ

@@ -118,6 +118,8 @@ impl Text {
         ] {
             self.gauge(name, help, [("", value)]);
         }
+        let help = "Times that Redis had lost orders of a sale, which was rebuilt.";
+        self.counter("stampede_redis_losses_total", help, [("", backlog.redis_losses)]);
     }
 
     fn gauge<L: Display>(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (L, i64)>) {

@@ -25,6 +25,8 @@ pub struct Backlog {
     pub parked_callbacks: i64,
     /// Dead letters not requeued since they last failed (D4).
     pub dead_letters: i64,
+    /// Times that Redis had lost orders of a sale, which was rebuilt (G16).
+    pub redis_losses: i64,
 }
 
 /// Counts the waiting work.
@@ -50,5 +52,6 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
         stuck_refunds: row.int()?,
         parked_callbacks: row.int()?,
         dead_letters: row.int()?,
+        redis_losses: row.int()?,
     })
 }

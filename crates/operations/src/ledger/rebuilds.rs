@@ -24,16 +24,17 @@ pub struct BegunRebuild {
     pub live_orders_differ: bool,
 }
 
-/// Begins a rebuild, or continues a rebuild that began in the same `epoch` with the same `version`.
+/// Begins a rebuild, or continues a rebuild that began in the same `epoch` with the same `version`. The sweeper continues
+/// it from `due_at` on.
 pub async fn begin<S: Sql>(
     sql: &S,
     activity: &ActivityId,
     version: i64,
     epoch: i64,
-    now: Millis,
+    due_at: Millis,
 ) -> Result<BegunRebuild, StoreError> {
     let statement = include_str!("../../sql/rebuilds/begin.sql");
-    let params = vec![activity.as_str().into(), version.into(), epoch.into(), now.0.into()];
+    let params = vec![activity.as_str().into(), version.into(), epoch.into(), due_at.0.into()];
     let mut row = RowReader::new(sql.run(statement, params).await?.into_iter().next().unwrap_or_default());
     Ok(BegunRebuild {
         version: row.int()?,
@@ -64,9 +65,9 @@ pub async fn end<S: Sql>(sql: &S, activity: &ActivityId) -> Result<(), StoreErro
     sql.run("DELETE FROM rebuilds WHERE activity = ?1", vec![activity.as_str().into()]).await.map(|_| ())
 }
 
-/// Lists the rebuilds that no request has continued since `before`, each with its epoch, the longest waiting first.
-pub async fn interrupted<S: Sql>(sql: &S, before: Millis) -> Result<Vec<(ActivityId, i64)>, StoreError> {
-    let statement = "SELECT activity, epoch FROM rebuilds WHERE touched_at <= ?1 ORDER BY touched_at, activity";
-    let rows = sql.run(statement, vec![before.0.into()]).await?.into_iter().map(RowReader::new);
+/// Lists the rebuilds that are due at `now`, each with its epoch, the longest waiting first.
+pub async fn list_due<S: Sql>(sql: &S, now: Millis) -> Result<Vec<(ActivityId, i64)>, StoreError> {
+    let statement = "SELECT activity, epoch FROM rebuilds WHERE due_at <= ?1 ORDER BY due_at, activity";
+    let rows = sql.run(statement, vec![now.0.into()]).await?.into_iter().map(RowReader::new);
     rows.map(|mut row| Ok((row.parse(ActivityId::parse)?, row.int()?))).collect()
 }

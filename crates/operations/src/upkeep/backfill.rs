@@ -219,7 +219,7 @@ async fn write_batch<R: Redis, S: Sql>(
 
 fn to_new_order(order: &Order, epoch: i64) -> NewOrder {
     let Order { order_no, user, sku, quantity, money, created_at, .. } = order.clone();
-    NewOrder { order_no, user, sku, quantity, money, created_at, epoch }
+    NewOrder { order_no, user, sku, quantity, money, created_at, epoch, sequence: 0 }
 }
 
 /// The callback of a payment whose id was lost with the ledger.

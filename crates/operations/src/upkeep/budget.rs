@@ -12,15 +12,17 @@ pub struct Budget {
     pub time: Duration,
     /// Orders in one batch.
     pub batch_size: usize,
+    /// How long after the call began the sweeper leaves the rebuild to its caller, in milliseconds.
+    pub left_to_caller_ms: i64,
 }
 
 impl Budget {
     /// For a request, which may take 30 s on Akamai Functions. A batch takes milliseconds, and a ledger that does not
     /// answer 10 s. While Redis restores a batch (3 ms), other activities wait.
-    pub const REQUEST: Self = Self { time: Duration::from_secs(5), batch_size: 200 };
+    pub const REQUEST: Self = Self { time: Duration::from_secs(5), batch_size: 200, left_to_caller_ms: 10_000 };
 
     /// For all rebuilds that one sweep continues.
-    pub const SWEEP: Self = Self { time: Duration::from_secs(3), ..Self::REQUEST };
+    pub const SWEEP: Self = Self { time: Duration::from_secs(3), left_to_caller_ms: 0, ..Self::REQUEST };
 }
 
 /// Measures one call against its [`Budget`].

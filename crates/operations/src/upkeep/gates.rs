@@ -22,6 +22,7 @@ use stores::ports::{Redis, Sql, StoreError};
 
 use crate::{
     commands::activities::{OperationOutcome, OperatorContext},
+    ledger::rebuilds,
     upkeep::{budget::Budget, report::Report},
 };
 
@@ -57,7 +58,7 @@ pub async fn compare_gates<R: Redis, S: Sql>(
 ) -> Result<ComparedGates, StoreError> {
     let expected = activities::expected_gates(sql, listed, now).await?;
     // All gates are read concurrently.
-    let fences = expected.iter().map(|gate| stream::fence(redis, &gate.id, gate.epoch, &gate.live_units, &[]));
+    let fences = expected.iter().map(|gate| stream::fence(redis, &gate.id, gate.last_order, &gate.live_units, &[]));
     let fenced = join_all(fences).await;
     let mut gates = ComparedGates { with_messages: BTreeSet::new(), outcomes: Vec::new() };
     for (expected, fenced) in expected.into_iter().zip(fenced) {
@@ -106,6 +107,7 @@ async fn has_messages<R: Redis, S: Sql>(
 ///
 /// - A gate of a later epoch raises the epoch of the ledger, which was restored from a backup: otherwise Redis would
 ///   ignore all transitions.
+/// - A stopped gate is rebuilt in the sweep's next step: Redis has lost orders (G16).
 /// - A gate of an older version is warmed up: an operator's change did not reach Redis. A change that may still be
 ///   under way is left alone.
 /// - A gate of a later version, or with totals lowered for one, belongs to a request that died, or to a ledger that was
@@ -149,6 +151,13 @@ async fn correct<R: Redis, S: Sql>(
 ) -> Result<(), StoreError> {
     match outcome {
         FenceOutcome::NoGate => report.without_gate += usize::from(expected.required),
+        FenceOutcome::Stopped(lost) => {
+            report.stopped += 1;
+            let because = format!("it has lost orders up to number {} of epoch {}", lost.sequence, lost.epoch);
+            report.add_notice("Redis lost orders of a sale, which is rebuilt", "activity", &expected.id, because);
+            let epoch = lost.epoch.max(expected.last_order.epoch);
+            rebuilds::begin(operator.sql, &expected.id, expected.version, epoch, operator.now).await?;
+        }
         FenceOutcome::Deleted => report.fenced += 1,
         FenceOutcome::Newer(gate_epoch) => {
             let raised = epochs::raise_to(operator.sql, &expected.id, gate_epoch).await?;

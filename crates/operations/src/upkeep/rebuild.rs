@@ -53,9 +53,6 @@ use crate::{
 /// How often a call starts over while others raise the epoch.
 const MAX_ATTEMPTS: usize = 4;
 
-/// How long the sweeper leaves a rebuild to the requests that continue it, in milliseconds.
-const CONTINUE_AFTER_MS: i64 = 10_000;
-
 /// What a rebuild that is not done is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -133,6 +130,8 @@ pub struct Rebuild<'a, R, S> {
 struct FoundGate {
     epoch: i64,
     is_published: bool,
+    /// The epoch of the orders that Redis has lost; 0 if it is not stopped.
+    lost_epoch: i64,
     is_restoring: bool,
     restored: i64,
     restored_after: String,
@@ -140,8 +139,12 @@ struct FoundGate {
 }
 
 impl FoundGate {
+    fn latest_epoch(&self) -> i64 {
+        self.epoch.max(self.lost_epoch)
+    }
+
     fn is_complete(&self) -> bool {
-        self.epoch > 0 && !self.is_restoring
+        self.epoch > 0 && !self.is_restoring && self.lost_epoch == 0
     }
 }
 
@@ -192,13 +195,13 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     }
 
     async fn attempt(&self, wanted_epoch: &mut Option<i64>, timer: &Timer) -> Result<RebuildOutcome, Stop> {
-        let activity = self.load_activity().await?;
+        let mut activity = self.load_activity().await?;
         if activity.state == ActivityState::Draft {
             return Ok(RebuildOutcome::Draft);
         }
         let gate = self.read_gate().await?;
         let has_begun = gate.is_restoring && gate.epoch == activity.epoch;
-        let epoch_before = if has_begun { gate.epoch - 1 } else { gate.epoch.max(activity.epoch) };
+        let epoch_before = if has_begun { gate.epoch - 1 } else { gate.latest_epoch().max(activity.epoch) };
         let wanted_epoch = *wanted_epoch.get_or_insert(epoch_before + 1);
         // A gate whose epoch is not older decides whether the activity is open: a ledger that was restored may be wrong
         // about it.
@@ -210,12 +213,14 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
                 return Ok(RebuildOutcome::Open);
             }
         }
-        let begun = rebuilds::begin(self.sql, self.activity, activity.version, epoch_before, self.now).await?;
+        let due_at = self.now.plus(self.budget.left_to_caller_ms);
+        let begun = rebuilds::begin(self.sql, self.activity, activity.version, epoch_before, due_at).await?;
         if has_begun {
             return self.restore_orders(gate, timer).await;
         }
-        if gate.epoch > activity.epoch {
-            epochs::raise_to(self.sql, self.activity, gate.epoch).await?;
+        if gate.latest_epoch() > activity.epoch {
+            activity.epoch = gate.latest_epoch();
+            epochs::raise_to(self.sql, self.activity, activity.epoch).await?;
         }
         self.drain(epoch_before, timer).await?;
         if gate.epoch > 0 {
@@ -231,13 +236,14 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     }
 
     async fn read_gate(&self) -> Result<FoundGate, StoreError> {
-        let fields = ["epoch", "state", "restoring", "restored", "restored_after", "to_restore"];
+        let fields = ["epoch", "state", "stopped", "restoring", "restored", "restored_after", "to_restore"];
         let mut args = vec![Keys::of(self.activity).named("gate").into()];
         args.extend(fields.map(RedisArg::from));
         let mut gate = Reply::new(self.redis.command("HMGET", args).await?);
         Ok(FoundGate {
             epoch: gate.int()?,
             is_published: gate.text()? == ActivityState::Published.as_str(),
+            lost_epoch: gate.text()?.split_once(' ').and_then(|(epoch, _)| epoch.parse().ok()).unwrap_or_default(),
             is_restoring: gate.int()? == 1,
             restored: gate.int()?,
             restored_after: gate.text()?,
@@ -287,12 +293,20 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     /// Deletes `gate`, raises the epoch, and creates the gate of the new epoch.
     async fn start_epoch(&self, activity: &Activity, gate: &FoundGate) -> Result<FoundGate, Stop> {
         self.reset(gate.epoch, None).await?;
-        let raised = epochs::raise(self.sql, self.activity, activity.epoch.max(gate.epoch), gate.epoch).await?;
+        let raised = epochs::raise(self.sql, self.activity, activity.epoch, gate.epoch, gate.lost_epoch > 0).await?;
         let epoch = raised.ok_or(Stop::Overtaken)?;
         let to_restore = order_rows::count(self.sql, self.activity).await?;
         self.reset(gate.epoch, Some((epoch, to_restore))).await?;
         let restored_after = String::new();
-        Ok(FoundGate { epoch, is_published: false, is_restoring: true, restored: 0, restored_after, to_restore })
+        Ok(FoundGate {
+            epoch,
+            is_published: false,
+            lost_epoch: 0,
+            is_restoring: true,
+            restored: 0,
+            restored_after,
+            to_restore,
+        })
     }
 
     /// Deletes the gate, which had `gate_epoch`. With a new epoch and the number of orders to restore, also deletes
@@ -357,7 +371,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     }
 }
 
-/// Continues the rebuilds that no request has continued for 10 s, as the sweeper does, within one `budget`. Returns
+/// Continues the rebuilds that are due, as the sweeper does, within one `budget`. Returns
 /// each with its outcome: an activity whose rebuild fails delays no other.
 pub async fn continue_interrupted<R: Redis, S: Sql>(
     redis: &R,
@@ -368,7 +382,7 @@ pub async fn continue_interrupted<R: Redis, S: Sql>(
 ) -> Result<Vec<(ActivityId, Result<RebuildOutcome, StoreError>)>, StoreError> {
     let started = Instant::now();
     let mut outcomes = Vec::new();
-    for (activity, epoch) in rebuilds::interrupted(sql, now.plus(-CONTINUE_AFTER_MS)).await? {
+    for (activity, epoch) in rebuilds::list_due(sql, now).await? {
         if !outcomes.is_empty() && started.elapsed() >= budget.time {
             break;
         }

@@ -32,6 +32,8 @@ pub struct Report {
     pub newer: usize,
     /// Gates deleted because their epoch is older than the ledger's: these activities need a rebuild.
     pub fenced: usize,
+    /// Activities that Redis has lost orders of: they sell nothing until the sweeper has rebuilt them.
+    pub stopped: usize,
     /// Activities that are published or paused, have not ended, and have no complete gate in Redis: they need a
     /// rebuild, or to be published again.
     pub without_gate: usize,

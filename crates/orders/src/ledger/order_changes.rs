@@ -37,8 +37,9 @@ pub async fn insert<S: Sql>(
     now: Millis,
 ) -> Result<(), StoreError> {
     let to_json = |order: &&NewOrder| {
-        let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch } = order;
-        json!([order_no, sku, user, quantity, amount, currency, created_at.0, epoch])
+        let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch, sequence } =
+            order;
+        json!([order_no, sku, user, quantity, amount, currency, created_at.0, epoch, sequence])
     };
     let rows: Vec<_> = orders.iter().map(to_json).collect();
     let statement = match sql.dialect() {
@@ -49,6 +50,11 @@ pub async fn insert<S: Sql>(
     };
     let params = vec![json!(rows).to_string().into(), now.0.into(), activity.as_str().into()];
     sql.run(statement, params).await.map(|_| ())
+}
+
+/// Whether the ledger refused orders because another one has the epoch and sequence of one of them, by the error's text.
+pub fn is_place_taken(text: &str) -> bool {
+    text.contains("orders_by_sequence") || text.contains("orders.sequence")
 }
 
 /// Inserts an order that holds no units, as `expired`, so that its payment can be refunded. Idempotent.

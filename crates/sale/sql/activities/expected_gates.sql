@@ -2,6 +2,7 @@ SELECT
   a.id,
   a.version,
   COALESCE(p.epoch, 0),
+  COALESCE((SELECT MAX(o.sequence) FROM orders o WHERE o.activity = a.id AND o.epoch = p.epoch AND o.sequence IS NOT NULL), 0),
   CASE WHEN a.state IN ('published', 'paused') AND a.ends_at > ?1 THEN 1 ELSE 0 END,
   a.per_user,
   a.updated_at

@@ -28,6 +28,7 @@ fn request(ticket: u128, sku: &str, quantity: i64) -> ReserveRequest {
         start_key: KEY.to_owned(),
         ip: String::new(),
         decide_until: Millis(0),
+        last_order: Position::default(),
         counts: Vec::new(),
     }
 }
@@ -49,7 +50,14 @@ fn queued(request: &ReserveRequest) -> ReserveOutcome {
 /// Redis's reply at `now`, with the gate if the request refreshes it.
 fn reply(outcome: ReserveOutcome, refreshes: bool, now: i64) -> ReserveReply {
     let gate = refreshes.then(|| gate(ActivityState::Published));
-    ReserveReply { now: Millis(now), rate_limits: Vec::new(), gate, is_repeat: false, outcome }
+    ReserveReply {
+        now: Millis(now),
+        rate_limits: Vec::new(),
+        gate,
+        is_repeat: false,
+        position: Position::default(),
+        outcome,
+    }
 }
 
 fn answer(cache: &mut Cache, request: &ReserveRequest, outcome: ReserveOutcome, refreshes: bool, now: i64) {

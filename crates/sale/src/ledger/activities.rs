@@ -15,6 +15,8 @@ use stores::{
     ports::{Sql, SqlValue, StoreError},
 };
 
+use crate::reserve::Position;
+
 /// An activity as the ledger has it. As JSON, it is what operators see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "ActivityForOperators", description = "An activity as operators see it.")]
@@ -117,8 +119,8 @@ pub struct ExpectedGate {
     pub id: ActivityId,
     /// The version of the activity.
     pub version: i64,
-    /// The epoch of the activity.
-    pub epoch: i64,
+    /// The epoch of the activity, and the highest sequence of its orders of that epoch; 0 if it has none.
+    pub last_order: Position,
     /// Whether the gate must exist: the activity is published or paused, and has not ended.
     pub required: bool,
     /// Units of a SKU that one buyer may hold.
@@ -151,10 +153,11 @@ pub async fn expected_gates<S: Sql>(
         .map(|row| {
             let mut row = RowReader::new(row);
             let id = row.parse(ActivityId::parse)?;
-            let (version, epoch, required) = (row.int()?, row.int()?, row.int()? == 1);
+            let (version, last_order) = (row.int()?, Position { epoch: row.int()?, sequence: row.int()? });
+            let required = row.int()? == 1;
             let (per_user, changed_at) = (row.int()?, Millis(row.int()?));
             let live_units = live_units.remove(&id).unwrap_or_default();
-            Ok(ExpectedGate { id, version, epoch, required, per_user, changed_at, live_units })
+            Ok(ExpectedGate { id, version, last_order, required, per_user, changed_at, live_units })
         })
         .collect()
 }

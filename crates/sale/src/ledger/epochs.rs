@@ -10,7 +10,7 @@ use stores::{
 };
 
 /// Starts a new epoch, later than `ledger_epoch`, which was read from the ledger, and than `redis_epoch`, which was
-/// read from the gate. Returns the new epoch, or `None` if another rebuild has raised it since.
+/// read from the gate. `has_lost_orders` counts one more loss of Redis (G16). Returns the new epoch, or `None` if another rebuild has raised it since.
 ///
 /// # Errors
 /// See [`ledger`](super). An epoch that was raised and never used does no harm.
@@ -19,9 +19,11 @@ pub async fn raise<S: Sql>(
     activity: &ActivityId,
     ledger_epoch: i64,
     redis_epoch: i64,
+    has_lost_orders: bool,
 ) -> Result<Option<i64>, StoreError> {
     let statement = include_str!("../../sql/epochs/raise.sql");
-    let params = vec![activity.as_str().into(), ledger_epoch.into(), (ledger_epoch.max(redis_epoch) + 1).into()];
+    let new_epoch = ledger_epoch.max(redis_epoch) + 1;
+    let params = vec![activity.as_str().into(), ledger_epoch.into(), new_epoch.into(), has_lost_orders.into()];
     sql.run(statement, params).await?.into_iter().next().map(|row| RowReader::new(row).int()).transpose()
 }
 

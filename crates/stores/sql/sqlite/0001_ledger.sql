@@ -36,7 +36,8 @@ CREATE TABLE IF NOT EXISTS skus (
 -- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsynced_since` is the
 -- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all. `provider` opened the payment
 -- session, and only its callbacks change the order. Until `free_cancel_until` a buyer's first cancel is no strike.
--- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first.
+-- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first. `epoch` and `sequence` say which
+-- gate accepted the order, and as which of its orders.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -59,6 +60,8 @@ CREATE TABLE IF NOT EXISTS orders (
   provider TEXT NOT NULL DEFAULT '',
   updated_at INTEGER NOT NULL,
   unsynced_since INTEGER NOT NULL DEFAULT 0,
+  epoch INTEGER NOT NULL DEFAULT 0,
+  sequence INTEGER CHECK (sequence > 0),
   FOREIGN KEY (activity, sku) REFERENCES skus (activity, sku),
   CHECK (CASE
     WHEN status IN ('pending_payment', 'paid') THEN live = 1
@@ -94,6 +97,9 @@ CREATE INDEX IF NOT EXISTS orders_of_user ON orders (user_id, created_at, order_
 
 -- What a buyer holds of a SKU, and whether a SKU that is deleted has orders.
 CREATE INDEX IF NOT EXISTS orders_of_sku ON orders (activity, sku, user_id);
+
+-- G16: a second order with the same sequence shows that Redis lost the first.
+CREATE UNIQUE INDEX IF NOT EXISTS orders_by_sequence ON orders (activity, epoch, sequence) WHERE sequence IS NOT NULL;
 
 CREATE INDEX IF NOT EXISTS orders_due ON orders (activity, pay_by) WHERE status = 'pending_payment';
 
@@ -431,10 +437,12 @@ CREATE INDEX IF NOT EXISTS overpayments_of_order ON overpayments (order_no);
 
 CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
 
--- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written.
+-- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written. `losses`
+-- counts the epochs that began because Redis had lost orders (G16).
 CREATE TABLE IF NOT EXISTS epochs (
   activity TEXT PRIMARY KEY,
-  epoch INTEGER NOT NULL CHECK (epoch > 0)
+  epoch INTEGER NOT NULL CHECK (epoch > 0),
+  losses INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- An epoch only rises.
@@ -452,7 +460,7 @@ CREATE TABLE IF NOT EXISTS rebuilds (
   pass INTEGER NOT NULL DEFAULT 0,
   position INTEGER NOT NULL DEFAULT 0,
   live_orders_differ INTEGER NOT NULL DEFAULT 0 CHECK (live_orders_differ IN (0, 1)),
-  touched_at INTEGER NOT NULL
+  due_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 -- G3: the token grows each time the lease is acquired; a statement under a lease checks it.

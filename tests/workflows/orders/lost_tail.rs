@@ -1,0 +1,127 @@
+//! A Redis that loses the last orders that it accepted, and goes on: the sale stops, a sweep rebuilds it, and it opens
+//! again without a person (G16; I1, I2, I4).
+
+use domain::{http::problem::Code, order::OrderStatus};
+use operations::upkeep::{
+    budget::Budget,
+    rebuild::{RebuildOutcome, continue_interrupted},
+    report::Report,
+};
+use sale::reserve::{Position, ReserveOutcome, ReserveReply, ReserveRequest, reserve};
+
+use crate::{
+    fixture::{LEDGERS, NOW, RealFixture, TICKET_SECRET, check_gates, new_fixture},
+    operations::epochs::{pause, resume},
+};
+
+/// Reserves a unit with ticket `n`, from an instance that knows of the order `last_order`.
+async fn reserve_after(fixture: &RealFixture, last_order: Position, n: u64, user: &str) -> ReserveReply {
+    let request = ReserveRequest { last_order, ..fixture.reservation(n, user, 1) };
+    reserve(&fixture.redis, &request, false).await.unwrap()
+}
+
+/// Sweeps: finds the stopped sale, and rebuilds it.
+async fn sweep(fixture: &RealFixture) -> (usize, Vec<RebuildOutcome>) {
+    let mut report = Report::default();
+    check_gates(&fixture.redis, &fixture.sql, std::slice::from_ref(&fixture.activity), NOW, &mut report).await;
+    let rebuilt = continue_interrupted(&fixture.redis, &fixture.sql, TICKET_SECRET, NOW, Budget::SWEEP).await;
+    (report.stopped, rebuilt.unwrap().into_iter().map(|(_, outcome)| outcome.unwrap()).collect())
+}
+
+const REFUSED: ReserveOutcome = ReserveOutcome::Refused(Code::NotReady, 0);
+
+#[tokio::test]
+async fn a_reservation_that_knows_of_a_lost_order_stops_the_sale_until_a_sweep_has_rebuilt_it() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let snapshot = fixture.snapshot_redis().await;
+        let lost = fixture.reserve(1, "ada", 1).await.unwrap().position;
+        assert_eq!(lost, Position { epoch: 1, sequence: 1 }, "{ledger}");
+        fixture.lose_redis_writes(&snapshot).await;
+        assert_eq!(reserve_after(&fixture, lost, 2, "bob").await.outcome, REFUSED, "{ledger}");
+        // Nobody else buys either, and no operator's change opens the sale as it is.
+        assert_eq!(fixture.refusal(3, "cyd", 1).await, Some(Code::NotReady), "{ledger}");
+        assert_eq!(sweep(&fixture).await, (1, vec![RebuildOutcome::Done { orders: 0, epoch: 2 }]), "{ledger}");
+        // Only its buyer knows of the lost order: the same ticket makes it again.
+        assert_eq!(reserve_after(&fixture, lost, 1, "ada").await.position, Position { epoch: 2, sequence: 1 });
+        assert_eq!(reserve_after(&fixture, lost, 2, "bob").await.outcome, ReserveOutcome::Refused(Code::SoldOut, 0));
+        assert_eq!(sweep(&fixture).await, (0, vec![]), "{ledger}");
+        let losses = operations::ledger::backlog::load(&fixture.sql).await.unwrap().redis_losses;
+        assert!(losses > 0, "{ledger}: not counted");
+    }
+}
+
+#[tokio::test]
+async fn a_redis_of_an_older_epoch_than_an_instance_knows_is_stopped() {
+    let fixture = new_fixture(LEDGERS[0], 1, 1).await;
+    let later = Position { epoch: 2, sequence: 1 };
+    assert_eq!(reserve_after(&fixture, later, 1, "ada").await.outcome, REFUSED);
+    assert_eq!(sweep(&fixture).await, (1, vec![RebuildOutcome::Done { orders: 0, epoch: 3 }]));
+    assert_eq!(reserve_after(&fixture, later, 1, "ada").await.position, Position { epoch: 3, sequence: 1 });
+}
+
+#[tokio::test]
+async fn a_gate_behind_the_ledger_is_stopped_by_a_sweep_and_opens_with_every_order() {
+    for ledger in LEDGERS {
+        for paused in [false, true] {
+            let fixture = new_fixture(ledger, 2, 1).await;
+            if paused {
+                pause(&fixture).await;
+            }
+            let snapshot = fixture.snapshot_redis().await;
+            if paused {
+                resume(&fixture).await;
+            }
+            fixture.pending_order(1, "ada", 1).await;
+            fixture.lose_redis_writes(&snapshot).await;
+            assert_eq!(sweep(&fixture).await, (1, vec![RebuildOutcome::Done { orders: 1, epoch: 2 }]), "{ledger}");
+            assert_eq!(fixture.units().await, (1, 1, 0), "{ledger}");
+            assert_eq!(fixture.refusal(2, "ada", 1).await, Some(Code::LimitReached), "{ledger}");
+            assert_eq!(fixture.refusal(3, "bob", 1).await, None, "{ledger}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_orders_for_one_place_are_both_written_and_stop_the_sale() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 3, 1).await;
+        let snapshot = fixture.snapshot_redis().await;
+        let first = fixture.pending_order(1, "ada", 1).await;
+        fixture.lose_redis_writes(&snapshot).await;
+        // The second has the first one's place, and the third lies beyond what the ledger has seen.
+        fixture.queue_orders([2, 3]).await;
+        fixture.write_batch().await.unwrap();
+        for order_no in [&first, &fixture.order_no(2), &fixture.order_no(3)] {
+            assert_eq!(fixture.ledger_status(order_no).await, Some(OrderStatus::PendingPayment), "{ledger}");
+        }
+        assert_eq!(fixture.refusal(4, "cyd", 1).await, Some(Code::NotReady), "{ledger}");
+        assert_eq!(sweep(&fixture).await, (1, vec![RebuildOutcome::Done { orders: 3, epoch: 2 }]), "{ledger}");
+        assert_eq!(fixture.units().await, (0, 3, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_unit_that_was_sold_again_stops_the_sale_and_belongs_to_its_first_buyer() {
+    for ledger in LEDGERS {
+        for (released, changed) in [(false, false), (false, true), (true, false)] {
+            let fixture = new_fixture(ledger, 1, 1).await;
+            let snapshot = fixture.snapshot_redis().await;
+            let first = fixture.pending_order(1, "ada", 1).await;
+            fixture.lose_redis_writes(&snapshot).await;
+            fixture.pending_order(2, "bob", 1).await;
+            assert_eq!(fixture.redis_status(&fixture.order_no(2)).await, Some(OrderStatus::Failed), "{ledger}");
+            assert_eq!(fixture.refusal(3, "cyd", 1).await, Some(Code::NotReady), "{ledger}");
+            if released {
+                fixture.cancel(&first).await.unwrap();
+            }
+            // An operator who changes the sale rebuilds it, too.
+            if changed {
+                pause(&fixture).await;
+                resume(&fixture).await;
+            }
+            assert_eq!(sweep(&fixture).await.0, usize::from(!changed), "{ledger}");
+            assert_eq!(fixture.units().await, if released { (1, 0, 0) } else { (0, 1, 0) }, "{ledger}");
+        }
+    }
+}
