@@ -7,12 +7,12 @@
 --
 -- A gate that is behind the last order that it accepted, by the ledger, is stopped: Redis has lost orders (G16).
 --
--- Units that no order holds and that are not in the stock (sync.lua left them out) return to the stock as soon as
--- Redis counts every unit that the ledger counted before. While nothing is queued, every unit held waits for payment.
+-- Units that no order holds return to the stock: a script that Redis stopped half-way left them out. While nothing is
+-- queued, every unit held waits for payment.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queued, then the order record of each message
--- ARGV  1 JSON: epoch (the ledger's), sequence (the highest of the ledger's orders of that epoch, read before), group (of the stream), closed_ttl (of a closed order, seconds), reason, live_units:
---       for each SKU {sku, units (live in the ledger)}, messages: for each {epoch, stream_id}
+-- ARGV  1 JSON: epoch (the ledger's), sequence (the highest of the ledger's orders of that epoch, read before), group
+--       (of the stream), closed_ttl (of a closed order, seconds), reason, messages: for each {epoch, stream_id}
 -- Reply no_gate, messages (in the stream), queued (orders); the gate is not complete | stopped, messages, queued, epoch and
 --       sequence of the last order that it is known to have accepted | deleted, messages, queued (it had an
 --       older epoch) | newer, messages, queued, epoch (of the gate) | current, messages, queued, version (of the gate), lowered
@@ -21,7 +21,7 @@
 local call = redis.call
 local options = cjson.decode(ARGV[1])
 local now = read_time()
-local gate = call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'changed_at', 'lowered', 'stopped')
+local gate = call('HMGET', KEYS[1], 'epoch', 'version', 'restoring', 'changed_at', 'lowered', 'stopped', 'skus')
 local gate_epoch, word = tonumber(gate[1] or options.epoch), 'current'
 if gate_epoch > options.epoch then word = 'newer' end
 if not gate[1] or gate[3] then word = 'no_gate' end
@@ -51,15 +51,13 @@ for i, message in ipairs(options.messages) do
 end
 local messages, queued = call('XLEN', KEYS[2]), call('HLEN', KEYS[4])
 if word == 'current' then
-  for _, live in ipairs(options.live_units) do
-    local sku = live.sku
-    local counts = call('HMGET', KEYS[3], 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
+  for sku in string.gmatch(gate[7] or '', '%S+') do
+    local counts = call('HMGET', KEYS[3], 'held:' .. sku, 'pending:' .. sku)
     local held, pending = tonumber(counts[1] or 0), tonumber(counts[2] or 0)
     local left, expected_left = read_stock(sku)
     if held ~= pending and messages + queued == 0 then
-      -- The next sweep raises the stock, when it has read what the ledger has.
       call('HSET', KEYS[3], 'held:' .. sku, pending)
-    elseif left and left < expected_left and pending + tonumber(counts[3] or 0) >= live.units then
+    elseif left and left < expected_left then
       set_stock(sku, expected_left)
     end
   end

@@ -56,18 +56,10 @@ local function add_to_holder(sku, user, units)
   if call('HINCRBY', holders, holder, units) <= 0 then call('HDEL', holders, holder) end
 end
 
--- Returns units to the stock, up to total - held - sold. The counters no longer include this order, so `expected_left`
--- includes its units, here and in `withhold`.
+-- Returns units to the stock, up to total - held - sold. The counters no longer include this order.
 local function return_units(sku, units)
   local left, expected_left = read_stock(sku)
   if left then set_stock(sku, math.max(left, math.min(left + units, expected_left))) end
-end
-
--- The ledger had no room for the order: Redis has lost orders that hold units. Its units stay out of the stock, so that
--- they are not sold again before a sweep restores the lost orders (restore.lua), or finds none (fence.lua).
-local function withhold(sku, units)
-  local left, expected_left = read_stock(sku)
-  if left then set_stock(sku, math.max(0, math.min(left, expected_left - units))) end
 end
 
 -- Changes that a batch shares are made once at its end: `pending` by SKU, the messages to acknowledge, and the ULIDs of
@@ -114,7 +106,7 @@ local function sync(key, state, stream_id)
     if to ~= 'out' then add_stat(to, sku, units) end
     if to == 'out' then
       add_to_holder(sku, user, -units)
-      if state.reason == 'no_room_in_ledger' then withhold(sku, units) else return_units(sku, units) end
+      return_units(sku, units)
       -- Who reserves and cancels in turn would use the limit in all up for everybody.
       if status == 'cancelled' and limit_all then
         give_back(limit_all, KEYS[7], tonumber(call('HGET', key, 'created')), tonumber(now))

@@ -23,7 +23,7 @@ use crate::{
     sync::{SyncOutcome, apply_transitions},
 };
 
-/// Reason of a dead letter: the ledger has no units of the SKU left. `lua/sync.lua` compares this word.
+/// Reason of a dead letter: the ledger has no units of the SKU left.
 pub const NO_ROOM: &str = "no_room_in_ledger";
 
 /// Reason of a dead letter: the buyer holds too many units.
@@ -152,7 +152,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
         })
         .count();
     if !outdated.is_empty() {
-        stream::fence(redis, activity, Position { epoch, sequence: 0 }, &[], &outdated).await?;
+        stream::fence(redis, activity, Position { epoch, sequence: 0 }, &outdated).await?;
     }
     Ok(report)
 }

@@ -196,22 +196,19 @@ pub enum FenceOutcome {
 }
 
 /// Deletes the gate if its epoch is older than that of `expected`, the ledger's; stops it if it is behind the ledger's last
-/// order of that epoch (G16); removes the `outdated` messages from the stream,
-/// which operators can see as dead letters by now; returns units to the stock that were left out and that no order
-/// holds (`lua/fence.lua`). `live_units` are those of the ledger, read before; SKUs without an entry stay as they are.
+/// order of that epoch (G16); removes the `outdated` messages from the stream, which operators can see as dead letters by
+/// now; returns units to the stock that no order holds (`lua/fence.lua`).
 ///
 /// Returns how the gate compared, and what waits for a writer.
 pub async fn fence<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     expected: Position,
-    live_units: &[(SkuId, i64)],
     outdated: &[(&Message, &NewOrder)],
 ) -> Result<(FenceOutcome, Waiting), StoreError> {
     let keys = Keys::of(activity);
     let mut script_keys = keys.all(["gate", "orders", "stats", "queued"]);
     script_keys.extend(outdated.iter().map(|(_, order)| keys.order(order.order_no.ulid())));
-    let live_units = live_units.iter().map(|(sku, units)| json!({ "sku": sku, "units": units }));
     let messages =
         outdated.iter().map(|(message, order)| json!({ "epoch": order.epoch, "stream_id": message.stream_id }));
     let options = json!({
@@ -220,7 +217,6 @@ pub async fn fence<R: Redis>(
         "group": WRITER_GROUP,
         "closed_ttl": CLOSED_ORDER_TTL_SECONDS,
         "reason": OLD_EPOCH,
-        "live_units": live_units.collect::<Vec<_>>(),
         "messages": messages.collect::<Vec<_>>(),
     });
     let mut reply = FENCE.run_with(redis, script_keys, &options).await?;

@@ -33,12 +33,8 @@ for _, entry in ipairs(options.skus) do
   if keeps_lowered then total = math.min(total, tonumber(redis.call('HGET', KEYS[1], 'total:' .. sku) or total)) end
   local counts = redis.call('HMGET', KEYS[3], 'held:' .. sku, 'sold:' .. sku)
   local counted = tonumber(counts[1] or 0) + tonumber(counts[2] or 0)
-  -- Redis may count units that the ledger is about to refuse (after it lost the last second of writes), or that a
-  -- restored ledger lost. Then nothing is left, and the operator's other changes are applied.
+  -- Redis may count units that a restored ledger lost. Then nothing is left, and the operator's other changes are applied.
   local left = total < 0 and -1 or math.max(0, total - counted)
-  -- Units that sync.lua left out stay out of the stock until fence.lua returns them.
-  local left_before, expected_before = read_stock(sku)
-  if left_before and total >= 0 then left = math.max(0, left - math.max(0, expected_before - left_before)) end
   skus[#skus + 1] = sku
   plan[#plan + 1] = { sku = sku, total = total, price = entry.price, currency = entry.currency, left = left }
 end

@@ -20,6 +20,7 @@ pub fn missing_gate_problem(published: &EndTimes, activity: &ActivityId, now: Mi
     match published.get(activity) {
         None => Problem::new(Code::NotFound, "There is no such sale."),
         Some(end) if *end <= now => Problem::new(Code::Ended, "The sale has ended."),
-        Some(_) => Problem::new(Code::NotReady, "The sale is not loaded. An operator must publish it.").retry_after(2),
+        Some(_) => Problem::new(Code::NotReady, "The sale is not loaded, or is being restored. An operator sees why.")
+            .retry_after(2),
     }
 }

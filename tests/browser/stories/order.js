@@ -74,6 +74,45 @@ for (const permission of ["granted", "denied"]) {
   });
 }
 
+test("an order that the shop has lost is ordered again with its ticket, also after a reload", async ({ page }) => {
+  const tickets = [];
+  let state = "queued";
+  await page.route(/\/api\/orders\/sale-/, async (route) => {
+    if (state === "lost") return route.fulfill({ status: 404, json: { code: "not_found", status: 404 } });
+    const response = await route.fetch();
+    const answer = await response.json();
+    await route.fulfill({ response, headers: { "retry-after": "1" }, json: state === "queued" ? { ...answer, status: state } : answer });
+  });
+  await page.route(/\/api\/activities\/[^/]+\/orders$/, (route) => {
+    tickets.push(route.request().postDataJSON().ticket);
+    // The second request makes the order again.
+    if (tickets.length > 1) state = "restored";
+    return route.continue();
+  });
+  await openSale(page);
+  await buyNow(page);
+  await expect(page).toHaveTitle(/In the queue/);
+  state = "lost";
+  await page.reload();
+  await untilText(page, "headline", "Reserved for you");
+  await expect(page.getByTestId("notice")).toBeHidden();
+  expect(tickets).toEqual([tickets[0], tickets[0]]);
+});
+
+test("an order that was lost and cannot be made again says so, and that nothing was charged", async ({ page }) => {
+  await openSale(page, { total: 1 });
+  await buyNow(page);
+  await untilText(page, "headline", "Reserved for you");
+  const order = new URL(page.url()).searchParams.get("order_no");
+  await page.evaluate((key) => sessionStorage.setItem(key, '{"sku":"item","quantity":1}'), `stampede.queued.${order}`);
+  await page.route(/\/api\/orders\/sale-/, (route) => route.fulfill({ status: 404, json: { code: "not_found", status: 404 } }));
+  await page.route(/\/api\/activities\/[^/]+\/orders$/, (route) =>
+    route.fulfill({ status: 409, contentType: "application/problem+json", json: { code: "sold_out", status: 409, title: "Sold out" } }));
+  await page.reload();
+  await untilText(page, "notice", "You were not charged");
+  await expect(page.getByTestId("order")).toBeHidden();
+});
+
 test("a page that is online again asks at once", async ({ page }) => {
   await openOrder(page);
   await untilText(page, "headline", "Reserved for you");

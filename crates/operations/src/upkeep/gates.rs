@@ -58,7 +58,7 @@ pub async fn compare_gates<R: Redis, S: Sql>(
 ) -> Result<ComparedGates, StoreError> {
     let expected = activities::expected_gates(sql, listed, now).await?;
     // All gates are read concurrently.
-    let fences = expected.iter().map(|gate| stream::fence(redis, &gate.id, gate.last_order, &gate.live_units, &[]));
+    let fences = expected.iter().map(|gate| stream::fence(redis, &gate.id, gate.last_order, &[]));
     let fenced = join_all(fences).await;
     let mut gates = ComparedGates { with_messages: BTreeSet::new(), outcomes: Vec::new() };
     for (expected, fenced) in expected.into_iter().zip(fenced) {

@@ -127,8 +127,6 @@ pub struct ExpectedGate {
     pub per_user: i64,
     /// When the activity was last changed.
     pub changed_at: Millis,
-    /// Live units of each limited SKU; empty if the activity is not listed in Redis.
-    pub live_units: Vec<(SkuId, i64)>,
 }
 
 /// Loads what the ledger expects of the gate of each activity in `listed` that is no draft.
@@ -140,15 +138,7 @@ pub async fn expected_gates<S: Sql>(
     let listed = serde_json::json!(listed).to_string();
     let statement =
         format!(include_str!("../../sql/activities/expected_gates.sql"), json_values = sql.dialect().json_values("?2"));
-    let rows = sql.run(&statement, vec![now.0.into(), listed.as_str().into()]).await?;
-    let mut live_units: HashMap<ActivityId, Vec<_>> = HashMap::new();
-    let json_values = sql.dialect().json_values("?1");
-    let statement = format!("SELECT activity, sku, live FROM skus WHERE total >= 0 AND activity IN ({json_values})");
-    for row in sql.run(&statement, vec![listed.into()]).await? {
-        let mut row = RowReader::new(row);
-        let activity = row.parse(ActivityId::parse)?;
-        live_units.entry(activity).or_default().push((row.parse(SkuId::parse)?, row.int()?));
-    }
+    let rows = sql.run(&statement, vec![now.0.into(), listed.into()]).await?;
     rows.into_iter()
         .map(|row| {
             let mut row = RowReader::new(row);
@@ -156,8 +146,7 @@ pub async fn expected_gates<S: Sql>(
             let (version, last_order) = (row.int()?, Position { epoch: row.int()?, sequence: row.int()? });
             let required = row.int()? == 1;
             let (per_user, changed_at) = (row.int()?, Millis(row.int()?));
-            let live_units = live_units.remove(&id).unwrap_or_default();
-            Ok(ExpectedGate { id, version, last_order, required, per_user, changed_at, live_units })
+            Ok(ExpectedGate { id, version, last_order, required, per_user, changed_at })
         })
         .collect()
 }

@@ -6,6 +6,7 @@ import { t } from "../shared/i18n.js";
 import { explain } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
+import * as lostOrder from "./lost-order.js";
 import { showNotice } from "./notice.js";
 import * as ownOrders from "./own-orders.js";
 import { orderToPay, state } from "./sale-state.js";
@@ -86,6 +87,7 @@ async function follow(run, onRefusal) {
     // Also if the buyer has cancelled meanwhile: the ticket is used.
     if (outcome.kind === "accepted") {
       session.markTicketUsed(state.id, outcome.order.order_no, outcome.ticket.ticket);
+      lostOrder.keep(outcome.order);
       ownOrders.add(outcome.order);
     }
     if (outcome.kind === "refused" && !hadOrdered) ownOrders.forgetOrder(id);

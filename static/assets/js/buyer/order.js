@@ -5,11 +5,12 @@ import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
 import { count, countdown, moment, money } from "../shared/format.js";
 import { hasText, localized, t, titled } from "../shared/i18n.js";
 import { pauseWhileHidden } from "../shared/poll.js";
-import { explainOrder, isTransient } from "../shared/problems.js";
+import { explain, explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
 import { tab } from "../shared/storage.js";
 import * as addressForm from "./address.js";
+import * as lostOrder from "./lost-order.js";
 import { showNotice } from "./notice.js";
 import * as payNotification from "./pay-notification.js";
 
@@ -86,7 +87,7 @@ function startPolling() {
     },
     onError(error) {
       if (session.user() !== user) return poller.stop();
-      if (error.code === "not_found") return showMissing();
+      if (error.code === "not_found") return void findMissing(user);
       if (error.code === "unauthenticated") return void shell.signInAgain();
       showNotice({ tone: "calm", text: explainOrder(error) }, "error");
     },
@@ -96,15 +97,26 @@ function startPolling() {
 function update(newOrder) {
   const previous = order && byId("order").dataset.status;
   order = newOrder;
+  lostOrder.keep(order);
   longestQueue = Math.max(longestQueue, order.ahead ?? 0);
   render();
   if (previous === "queued" && order.status === "pending_payment") payNotification.notify(orderNo);
   if (previous && previous !== byId("order").dataset.status) byId("headline").focus({ preventScroll: true });
 }
 
-function showMissing() {
+/** Neither store has the order. If this tab has seen it, a failure of the shop has lost it. */
+async function findMissing(user) {
+  poller.stop();
+  const onStep = () => showNotice({ tone: "busy", text: t("order.lost") });
+  const outcome = await lostOrder.sendAgain(activity, orderNo, onStep).catch((error) => ({ kind: "refused", error }));
+  if (session.user() !== user) return;
+  if (outcome?.kind === "accepted" || outcome?.kind === "unknown") {
+    showNotice(null);
+    return startPolling();
+  }
   removeOrder();
-  setVisible(byId("missing"), true);
+  setVisible(byId("missing"), !outcome);
+  if (outcome) showNotice({ tone: "bad", text: `${t("order.lost_for_good")} ${explain(outcome.error)}` });
 }
 
 /** Loads the activity, for the names of its SKUs, its time for refunds, and the server's time. */

@@ -136,8 +136,11 @@ export function markTicketUsed(activity, order, ticket) {
   removeTicket(activity);
 }
 
+/** The ticket that made an order in this tab, or null. */
+export const orderTicket = (order) => tab.getItem(orderKey(order));
+
 /** The credential to read an order: the ticket that made it, which the server checks more cheaply, else the token. */
-export const orderCredential = (order) => tab.getItem(orderKey(order)) ?? token();
+export const orderCredential = (order) => orderTicket(order) ?? token();
 
 function parseClaims(jwt) {
   try {

@@ -151,6 +151,8 @@ export const words = {
   "order.keep": "Keep it",
   "order.again": "Back to the sale",
   "order.missing": "There is no such order, or it is not yours.",
+  "order.lost": "A failure of the shop has lost this order. It is being ordered again for you…",
+  "order.lost_for_good": "A failure of the shop has lost this order, and it could not be made again. You were not charged.",
   "order.item": "Item",
   "order.quantity": "Quantity",
   "order.amount": "Amount",

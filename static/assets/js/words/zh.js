@@ -151,6 +151,8 @@ export const words = {
   "order.keep": "保留",
   "order.again": "返回活动",
   "order.missing": "没有这个订单，或不属于您。",
+  "order.lost": "系统故障导致该订单丢失，正在为您重新提交…",
+  "order.lost_for_good": "系统故障导致该订单丢失，且无法重新下单。您没有被扣款。",
   "order.item": "商品",
   "order.quantity": "数量",
   "order.amount": "金额",
