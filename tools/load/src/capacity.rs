@@ -9,8 +9,12 @@ pub use self::costs::Costs;
 pub use self::sale::Sale;
 use crate::table;
 
-/// Connections that each function of an app process may open to PostgreSQL: Spin's pool.
-const POOL_SIZE: f64 = 64.0;
+/// PostgreSQL connections of an app process and its order writer, idle ones included: deploy/README.md.
+const CONNECTIONS_PER_APP: f64 = 90.0;
+/// Bytes of Redis for a visitor with a ticket, and for an order that is written, on top: Redis 7.0 with 20,000 visitors
+/// whose names have 21 characters, and 10,000 orders.
+const VISITOR_BYTES: f64 = 216.0;
+const ORDER_BYTES: f64 = 471.0;
 /// PostgreSQL connections of the order writer (two batches in flight) and of the sweeper.
 const BACKGROUND_CONNECTIONS: f64 = 3.0;
 /// Reservations that nginx has in flight to one app process, as deploy/self-hosted configures it.
@@ -49,6 +53,8 @@ pub struct Plan {
     pub payments_take: Option<f64>,
     /// PostgreSQL connections in use at the peak.
     pub postgres_connections: f64,
+    /// Bytes of Redis for visitors and orders.
+    pub redis_bytes: f64,
     pub nginx_workers: f64,
 }
 
@@ -122,6 +128,7 @@ pub fn plan(sale: &Sale, costs: &Costs) -> Plan {
         queue_empty_after,
         payments_take: (ledger_seconds > sale.pay_within).then_some(ledger_seconds),
         postgres_connections: payments_in_flight + BACKGROUND_CONNECTIONS,
+        redis_bytes: sale.visitors * VISITOR_BYTES + winners * ORDER_BYTES,
         nginx_workers: (through_nginx / sale.nginx_per_worker).max(connections / WORKER_CONNECTIONS),
     }
 }
@@ -144,14 +151,18 @@ impl Plan {
                 table::number_cell(format!("{:.0} %", (phase.redis * 100.0).ceil())),
             ]);
         }
+        let apps = (self.cores() / sale.app_cores).ceil();
         let mut lines = vec![
             format!(
-                "cores for functions     {:.0}: {:.0} app processes on machines with {:.0} cores",
+                "cores for functions     {:.0}: {apps:.0} app processes on machines with {:.0} cores",
                 self.cores().ceil(),
-                (self.cores() / sale.app_cores).ceil(),
                 sale.app_cores
             ),
             "Redis servers           1: all keys of a sale are on one server".to_owned(),
+            format!(
+                "Redis memory            {} MB, and as much again while it writes its file or a replica joins",
+                rough(self.redis_bytes / 1e6)
+            ),
             match self.sold_out_after {
                 Some(after) => format!("sold out after          {} s", seconds(after)),
                 None => "sold out                not by these visitors".to_owned(),
@@ -167,8 +178,9 @@ impl Plan {
                 seconds(self.queue_empty_after)
             ),
             format!(
-                "PostgreSQL connections  {:.0} in use; each function may open {POOL_SIZE:.0}",
-                self.postgres_connections.ceil()
+                "PostgreSQL connections  {:.0} in use; with idle ones at most {:.0}",
+                self.postgres_connections.ceil(),
+                apps * CONNECTIONS_PER_APP
             ),
             format!("nginx workers           {:.0}", self.nginx_workers.ceil()),
         ];
@@ -258,6 +270,8 @@ mod tests {
         // 50 payments a second, each 100 ms in the ledger, and the background.
         assert_eq!(plan.postgres_connections, 8.0);
         assert_eq!(plan.payments_take, None);
+        // 100,000 visitors, 10,000 of them with an order.
+        assert_eq!(plan.redis_bytes, 26_310_000.0);
         // A connection of each visitor counts more than 40,000 requests a second.
         assert_eq!(plan.nginx_workers.ceil(), 7.0);
     }

@@ -224,6 +224,7 @@ mod tests {
             writer_us: None,
             own_load: 0.1,
             calls: None,
+            half_load_us: None,
             held_back: None,
         }
     }

@@ -1,6 +1,6 @@
 //! Collects the measurements of all rounds and reduces them to a row for each route and floor.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -38,6 +38,9 @@ pub struct Row {
     /// Calls out of the functions per request, those after the answer included.
     #[serde(default)]
     pub calls: Option<Calls>,
+    /// `engine_us` at half load.
+    #[serde(default)]
+    pub half_load_us: Option<f64>,
     /// At half load, the percentage of responses that took [`HELD_BACK_MS`] longer than the median.
     #[serde(default)]
     pub held_back: Option<f64>,
@@ -65,6 +68,7 @@ struct Series {
     writer_us: Vec<f64>,
     latency: Option<Histogram<u64>>,
     at_half_load: Option<Histogram<u64>>,
+    half_load_us: Vec<f64>,
     calls: Option<Calls>,
     /// Requests whose calls were counted.
     counted: u64,
@@ -91,9 +95,12 @@ impl Results {
         self.add_unexpected(kind, measurement);
     }
 
-    /// Adds a measurement at half load.
-    pub fn add_at_half_load(&mut self, kind: Kind, measurement: &Measurement) {
-        merge(&mut self.series.entry(kind).or_default().at_half_load, measurement);
+    /// Adds a measurement at half load, with the engine's processor time of all its requests.
+    pub fn add_at_half_load(&mut self, kind: Kind, measurement: &Measurement, engine: Option<Duration>) {
+        let series = self.series.entry(kind).or_default();
+        merge(&mut series.at_half_load, measurement);
+        let requests = measurement.succeeded.max(1) as f64;
+        series.half_load_us.extend(engine.map(|time| time.as_micros() as f64 / requests));
         self.add_unexpected(kind, measurement);
     }
 
@@ -132,6 +139,7 @@ impl Results {
                 writer_us: median(&series.writer_us).filter(|_| *kind == Kind::Reserve),
                 own_load: median(&series.generator_cpu)?,
                 calls: series.calls.map(|calls| Calls::default().plus(calls, 1.0 / series.counted.max(1) as f64)),
+                half_load_us: median(&series.half_load_us),
                 held_back: series.at_half_load.as_ref().and_then(held_back),
             })
         };

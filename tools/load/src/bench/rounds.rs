@@ -223,7 +223,10 @@ impl<'a> Round<'a> {
             workload.max_requests = usize::MAX;
             let interval = f64::from(HALF_LOAD.0) / (measurement.per_second() * HALF_LOAD.1).max(1.0);
             workload.interval = Duration::from_secs_f64(interval);
-            self.results.add_at_half_load(kind, &run_workload(server, HALF_LOAD.0, workload).await?);
+            let before = cpu_times();
+            let measurement = run_workload(server, HALF_LOAD.0, workload).await?;
+            let engine = before.zip(cpu_times()).map(|(before, after)| after.engine.saturating_sub(before.engine));
+            self.results.add_at_half_load(kind, &measurement, engine);
             if kind == Kind::Reserve {
                 bench.wait_until_drained(&self.sale.in_stock).await?;
             }

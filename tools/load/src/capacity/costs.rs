@@ -21,7 +21,7 @@ const CONNECTIONS: u16 = 64;
 /// Processor time of one request, in µs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Of the engine's process that serves HTTP, and of the kernel for it.
+    /// Of the engine's process that serves HTTP, at half load if that costs more, and of the kernel for it.
     pub functions_us: f64,
     /// Of Redis, with what the order writer asks of it.
     pub redis_us: f64,
@@ -92,7 +92,9 @@ fn cost(table: &Table, kind: Kind) -> Result<Cost> {
     })?;
     // The kernel's network belongs to no process.
     let others_us = redis_us + row.writer_us.unwrap_or_default() + row.own_load * 1e6 / row.per_second.median;
-    Ok(Cost { functions_us: engine_us.max(machine_us - others_us), redis_us })
+    // Fewer requests share a wake-up at half load.
+    let dearer_us = row.half_load_us.map_or(0.0, |half_load_us| (half_load_us - engine_us).max(0.0));
+    Ok(Cost { functions_us: engine_us.max(machine_us - others_us) + dearer_us, redis_us })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-/// Plans the capacity for a sale: cores, Redis, PostgreSQL connections, nginx workers, and how long the queue gets.
+/// Plans the capacity for a sale: cores, Redis and its memory, PostgreSQL connections, nginx workers, and the queue.
 ///
 /// The costs are those that scripts/bench measured, on cores such as those that it ran on. Every figure is a bound from
 /// above.
