@@ -1,7 +1,7 @@
 // The order page while the buyer looks elsewhere, and its address form (D5, E1).
 
 import { ADDRESS, callAdmin, createOrder, publish, unique } from "../support/app.js";
-import { changeAnswers, fillInAddress, openSale, setHidden, untilText } from "../support/page.js";
+import { buyNow, changeAnswers, fillInAddress, openSale, setHidden, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Reserves a unit for a buyer who is signed in on the page, and opens the order. Resolves to its number. */
