@@ -11,4 +11,5 @@ mod clock;
 mod cluster;
 mod kills;
 mod lost_writes;
+mod redis_failover;
 mod replicas;

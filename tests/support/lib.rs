@@ -15,9 +15,11 @@ mod identity;
 mod issuer;
 mod ledger;
 mod openapi;
+mod order_writer;
 pub mod payments;
 mod poll;
 mod redis_cluster;
+mod redis_sentinel;
 mod shop;
 pub mod stores;
 mod tickets;
@@ -29,7 +31,9 @@ pub use self::{
     identity::Claims,
     issuer::Issuer,
     openapi::OpenApi,
+    order_writer::OrderWriter,
     poll::{eventually, eventually_is},
     redis_cluster::RedisCluster,
+    redis_sentinel::RedisSentinel,
     shop::Shop,
 };
