@@ -11,5 +11,6 @@ mod clock;
 mod cluster;
 mod kills;
 mod lost_writes;
+#[cfg(target_os = "linux")]
 mod redis_failover;
 mod replicas;

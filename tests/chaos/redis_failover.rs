@@ -202,6 +202,29 @@ async fn a_planned_failover_without_a_replica_that_follows_changes_nothing() {
     assert_eq!(redis.query::<i64>(redis.primary(), &["GET", "{a}:x"]).expect("a value"), 2);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_is_cut_off_stops_selling_until_a_replica_is_back() {
+    let sale = Sale::start(None).await;
+    let signal_replicas = |signal| [1, 2].iter().for_each(|node| sale.redis.signal(*node, signal));
+    signal_replicas(Signal::SIGSTOP);
+    let cut_off_at = Instant::now();
+    let mut buyers = sale.buyers.iter();
+    let refused = loop {
+        let response = sale.app.reserve(&sale.activity, buyers.next().expect("a refusal"), "a", 1).await;
+        if response.status != 202 {
+            break response;
+        }
+        assert!(cut_off_at.elapsed() < GIVE_UP, "it goes on selling");
+        tokio::time::sleep(PACE * 4).await;
+    };
+    refused.is_problem(503, "not_ready");
+    eprintln!("cut off: sells for {:.1} s", cut_off_at.elapsed().as_secs_f64());
+    signal_replicas(Signal::SIGCONT);
+    sale.reserve(buyers.next().expect("a buyer")).await.is(202);
+    sale.app.finish_and_count(&sale.activity).await;
+    assert_eq!(sale.redis.primary(), 0);
+}
+
 /// Kills the primary, after it has answered reservations that its replicas do not have: some are in the ledger, and others
 /// nowhere.
 async fn kill_the_primary_during_a_sale(postgres: Option<Postgres>) {
