@@ -1,5 +1,5 @@
-//! Chaos tests: kill processes and move the clock while buyers order and pay, then check the invariants
-//! (D3, D4, D8, G5; I1, I2, I3, I4, I6, I7).
+//! Chaos tests: kill processes, fail Redis over and move the clock while buyers order and pay, then check the invariants
+//! (D3, D4, D8, G5, G16; I1, I2, I3, I4, I6, I7).
 //!
 //! The short rounds run by default, the long ones with `scripts/test --long chaos`. Every round of `kills` prints its
 //! seed; `STAMPEDE_SEED` repeats a single round. Duplicated, late and reordered stream messages are tested in the suite
