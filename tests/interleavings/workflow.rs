@@ -220,7 +220,9 @@ pub async fn sweep_all(fixture: &PortsFixture, now: Millis) -> Result<bool, Stor
     if !report.stuck.is_empty() {
         return Err(StoreError::Malformed(format!("{:?} {:?}", notices.borrow(), report.notices)));
     }
-    Ok(left.queued + left.unsynced + left.callbacks + left.refunds == 0 && report.warmed_up == 0)
+    // The next sweep rebuilds a sale that a refused order has stopped.
+    let changed_gates = report.warmed_up + report.failed + report.stopped;
+    Ok(left.queued + left.unsynced + left.callbacks + left.refunds == 0 && changed_gates == 0)
 }
 
 /// Sweeps, from `now` on, until nothing is left to do, and returns when that was.
