@@ -11,6 +11,7 @@ mod clock;
 mod cluster;
 mod kills;
 mod lost_writes;
+mod postgres_failover;
 #[cfg(target_os = "linux")]
 mod redis_failover;
 mod replicas;

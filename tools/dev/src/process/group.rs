@@ -65,6 +65,15 @@ impl Group {
     }
 }
 
+/// Kills a process and its children at once. Unlike a [`Group`], they need not have been started here.
+pub fn kill_with_children(pid: i32) {
+    let children = list_processes().into_iter().filter(|entry| entry.parent == pid).map(|entry| entry.pid);
+    for pid in [pid].into_iter().chain(children) {
+        // A process that has ended meanwhile is ignored.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
 /// A process, as listed by the system.
 #[derive(Debug)]
 struct ProcessInfo {
