@@ -159,6 +159,39 @@ async fn a_server_with_too_many_clients_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_few_connections_left_is_not_ready() {
+    let (postgres, app) = TestApp::on_postgres();
+    let ledger_check = async || {
+        let ready =
+            app.http.get("/readyz", app.variables.get("metrics_token")).await.is_problem(503, "not_ready").json();
+        ready["checks"]["ledger"].as_str().unwrap_or_default().to_owned()
+    };
+    let url = format!("{}?application_name=other", postgres.url());
+    let connect = async || {
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+        Ok::<_, tokio_postgres::Error>((client, tokio::spawn(connection)))
+    };
+    let mut others = Vec::new();
+    // Of the server's 200, three are reserved.
+    while others.len() < 178 {
+        others.push(connect().await.expect("a connection"));
+    }
+    let check = ledger_check().await;
+    assert!(check.contains(" of 197 connections in use: raise max_connections"), "{check}");
+    eventually("the app to be refused", async || {
+        let terminate_app = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+            WHERE backend_type = 'client backend' AND application_name <> 'other'";
+        others[0].0.batch_execute(terminate_app).await.expect("terminated");
+        while let Ok(other) = connect().await {
+            others.push(other);
+        }
+        let check = ledger_check().await;
+        if check.starts_with("refuses connections") { Ok(()) } else { Err(check) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_unknown_activities_cost_few_ledger_transactions() {
     const TRANSACTIONS: &str = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'postgres'";
     let (_postgres, app) = TestApp::on_postgres();

@@ -1,6 +1,7 @@
 //! Tests of the slice `operations`: commands of operators, sweeps, rebuilds, erasure.
 
 pub mod backlog;
+pub mod connections;
 pub mod drafts;
 pub mod epochs;
 pub mod erasure;

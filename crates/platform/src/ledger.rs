@@ -49,6 +49,10 @@ const SQLITE_RETRY_DELAY: Duration = Duration::from_millis(1);
 /// How long to wait before connecting again to a server that has too many clients.
 const TOO_MANY_CLIENTS_DELAY: Duration = Duration::from_millis(50);
 
+/// So long before the timeout the server's refusal becomes the error, which otherwise would only say that there was no
+/// answer.
+const REFUSAL_MARGIN: Duration = Duration::from_millis(300);
+
 enum Connection {
     Sqlite(sqlite::Connection),
     Postgres(pg::Connection),
@@ -159,8 +163,14 @@ impl SpinLedger {
 
     async fn execute(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         let keep_unused = |connection: &Connection| matches!(connection, Connection::Sqlite(_));
-        let connection = Shared::open(CONNECTION.with(Rc::clone), keep_unused, async || connect(self.dialect).await);
-        let connection = self.within_timeout(connection).await?;
+        let connection = Shared::open(CONNECTION.with(Rc::clone), keep_unused, async || {
+            connect(self.dialect, self.timeout.saturating_sub(REFUSAL_MARGIN)).await
+        });
+        let connection = self.within_timeout(connection).await.inspect_err(|error| {
+            // Further statements of the request wait no longer.
+            let is_refused = matches!(error, StoreError::LedgerUnavailable(text) if errors::has_too_many_clients(text));
+            self.timed_out.set(self.timed_out.get() || is_refused);
+        })?;
         let result = self.within_timeout(async {
             match &*connection {
                 Connection::Sqlite(connection) => run_sqlite(connection, statement, params).await,
@@ -207,8 +217,10 @@ impl Sql for WithoutMigration<'_> {
     }
 }
 
-async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
+/// Opens a connection. While a server has too many clients, tries again for `max_wait`.
+async fn connect(dialect: Dialect, max_wait: Duration) -> Result<Connection, StoreError> {
     let unavailable = |text: String| StoreError::LedgerUnavailable(text);
+    let since = Instant::now();
     match dialect {
         Dialect::Sqlite => {
             let connection = sqlite::Connection::open_default().await.map_err(|e| unavailable(e.to_string()))?;
@@ -220,8 +232,7 @@ async fn connect(dialect: Dialect) -> Result<Connection, StoreError> {
             let url = settings::find(settings::LEDGER).await.map_err(|fault| unavailable(fault.to_string()))?;
             match pg::Connection::open(with_idle_timeout(&url)).await {
                 Ok(connection) => return Ok(Connection::Postgres(connection)),
-                // The caller limits the time.
-                Err(error) if errors::has_too_many_clients(&error.to_string()) => {
+                Err(error) if since.elapsed() < max_wait && errors::has_too_many_clients(&error.to_string()) => {
                     spin_sdk::time::sleep(TOO_MANY_CLIENTS_DELAY).await;
                 }
                 Err(error) => return Err(unavailable(errors::without_urls(&error.to_string()))),

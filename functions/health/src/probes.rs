@@ -92,17 +92,18 @@ async fn redis() -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that the ledger is reachable and has the schema of this release. Migrates it first, because the statement
-/// that reads its version does not.
+/// Checks that the ledger is reachable, has the schema of this release, and connections left. Migrates it first, because
+/// the statement that reads its version does not.
 async fn ledger() -> Result<(), String> {
+    let fault = |error: StoreError| readiness::refused_connection_fault(&error).unwrap_or_else(|| summary(&error));
     let ledger = SpinLedger::open().await;
-    schema::migrate(&ledger).await.map_err(|error| summary(&error))?;
-    let current = schema::current_version(&ledger).await.map_err(|error| summary(&error))?;
+    schema::migrate(&ledger).await.map_err(fault)?;
+    let current = schema::current_version(&ledger).await.map_err(fault)?;
     let required = schema::required_version(ledger.dialect());
-    if current == required {
-        return Ok(());
+    if current != required {
+        return Err(format!("the schema is version {current}, this app needs {required}"));
     }
-    Err(format!("the schema is version {current}, this app needs {required}"))
+    readiness::connections_fault(&ledger).await.map_err(fault)?.map_or(Ok(()), Err)
 }
 
 async fn key_value() -> Result<(), String> {

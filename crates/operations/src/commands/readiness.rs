@@ -1,4 +1,10 @@
-//! Checks the settings of a Redis server, without which it may lose data (G6).
+//! Checks the settings of a Redis server, without which it may lose data, and whether PostgreSQL has connections left (G6).
+
+use stores::{
+    Sql, StoreError,
+    ledger::{errors, row_reader::RowReader},
+    ports::Dialect,
+};
 
 /// Returns what is wrong with a Redis server, from its reply to `INFO`: it must be writable, have memory left, evict
 /// nothing, and persist its data, or have a replica where `is_replicated` says that this makes it durable. A setting that
@@ -27,6 +33,37 @@ pub fn redis_fault(info: &str, is_replicated: bool) -> Option<String> {
     let bytes = |name| setting(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
     let (used, limit) = (bytes("used_memory"), bytes("maxmemory"));
     (limit > 0 && used >= limit).then(|| format!("is full: it uses {used} bytes, and maxmemory is {limit}: raise it"))
+}
+
+/// Connections of clients, and how many a role without privileges may have. `reserved_connections` is of PostgreSQL 16.
+const CONNECTIONS: &str = "SELECT COUNT(*), CAST(current_setting('max_connections') AS BIGINT) \
+    - CAST(current_setting('superuser_reserved_connections') AS BIGINT) \
+    - COALESCE(CAST(current_setting('reserved_connections', true) AS BIGINT), 0) \
+    FROM pg_stat_activity WHERE datid IS NOT NULL AND usesysid IS NOT NULL";
+
+/// What to change when PostgreSQL has too few connections.
+const RAISE: &str =
+    "raise max_connections in postgresql.conf, or lower that of outbound_pg in Spin's runtime configuration";
+
+/// Returns how many of PostgreSQL's connections are in use, if a tenth or less is left.
+///
+/// # Errors
+/// As the ledger's modules.
+pub async fn connections_fault<S: Sql>(sql: &S) -> Result<Option<String>, StoreError> {
+    if sql.dialect() == Dialect::Sqlite {
+        return Ok(None);
+    }
+    let mut rows = sql.run(CONNECTIONS, Vec::new()).await?.into_iter().map(RowReader::new);
+    let mut row = rows.next().ok_or_else(|| StoreError::Malformed("no count of connections".to_owned()))?;
+    let (used, limit) = (row.int()?, row.int()?);
+    Ok((used * 10 >= limit * 9).then(|| format!("has {used} of {limit} connections in use: {RAISE}")))
+}
+
+/// What is wrong with a ledger that refuses a connection because it has too many (SQLSTATE 53300).
+#[must_use]
+pub fn refused_connection_fault(error: &StoreError) -> Option<String> {
+    let is_full = matches!(error, StoreError::LedgerUnavailable(text) if errors::has_too_many_clients(text));
+    is_full.then(|| format!("refuses connections, because all are in use: {RAISE}"))
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ mod tests {
         let classify = |code| StoreError::from_postgres_error(code, DEBUG_TEXT.to_owned());
         let unavailable = [
             "08006", "25006", "40001", "40P01", "42501", "42710", "42P07", "53100", "53300", "55P03", "57014", "57P01",
-            "P0002", "XX000", "",
+            "57P02", "57P03", "P0002", "XX000", "",
         ];
         let text = || DEBUG_TEXT.to_owned();
         for (codes, error) in [
