@@ -110,12 +110,22 @@ impl Patroni {
         self.nodes[node].kill();
     }
 
-    /// Starts a killed node again, with its data.
+    /// Stops every process of a node with `SIGSTOP`, as if its machine hung: it accepts connections, and answers nothing.
+    pub fn freeze(&mut self, node: usize) {
+        self.nodes[node].signal(Signal::SIGSTOP);
+    }
+
+    /// Lets a frozen node go on, or starts a killed one again with its data.
     ///
     /// # Errors
     /// If Patroni cannot be started.
-    pub fn restart(&mut self, node: usize) -> Result<()> {
-        self.nodes[node].run()
+    pub fn bring_back(&mut self, node: usize) -> Result<()> {
+        let node = &mut self.nodes[node];
+        if node.process.is_none() {
+            return node.run();
+        }
+        node.signal(Signal::SIGCONT);
+        Ok(())
     }
 
     /// Makes the standby the primary, with the command of the kit's README.
@@ -181,14 +191,19 @@ impl Node {
         Ok(())
     }
 
-    /// Kills Patroni, and PostgreSQL, which Patroni does not start as its child.
-    fn kill(&mut self) {
-        let Some(patroni) = self.process.take() else { return };
-        patroni.signal(Signal::SIGKILL);
+    /// Sends a signal to Patroni, and to PostgreSQL, which Patroni does not start as its child.
+    fn signal(&self, signal: Signal) {
+        let Some(patroni) = &self.process else { return };
+        patroni.signal(signal);
         let postmaster = fs::read_to_string(self.directory.join("stampede/postmaster.pid")).unwrap_or_default();
         if let Some(pid) = postmaster.lines().next().and_then(|line| line.parse().ok()) {
-            process::kill_with_children(pid);
+            process::signal_with_children(pid, signal);
         }
+    }
+
+    fn kill(&mut self) {
+        self.signal(Signal::SIGKILL);
+        self.process = None;
     }
 
     fn answers(&self, path: &str) -> bool {

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 
-pub use self::group::{kill_with_children, machine_cpu_time};
+pub use self::group::{machine_cpu_time, signal_with_children};
 use self::{
     group::{Group, Watchdog},
     output::Output,

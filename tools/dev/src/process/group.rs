@@ -65,12 +65,12 @@ impl Group {
     }
 }
 
-/// Kills a process and its children at once. Unlike a [`Group`], they need not have been started here.
-pub fn kill_with_children(pid: i32) {
+/// Sends a signal to a process and its children. Unlike a [`Group`], they need not have been started here.
+pub fn signal_with_children(pid: i32, signal: Signal) {
     let children = list_processes().into_iter().filter(|entry| entry.parent == pid).map(|entry| entry.pid);
     for pid in [pid].into_iter().chain(children) {
         // A process that has ended meanwhile is ignored.
-        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        let _ = kill(Pid::from_raw(pid), signal);
     }
 }
 
