@@ -15,3 +15,5 @@ mod postgres_failover;
 #[cfg(target_os = "linux")]
 mod redis_failover;
 mod replicas;
+#[cfg(target_os = "linux")]
+mod restore;

@@ -108,17 +108,15 @@ impl Nginx {
             fs::write(directory.join(file), text)?;
         }
         fs::write(directory.join("stampede-listen.conf"), listen(port))?;
-        let config = directory.join("nginx.conf");
-        fs::write(&config, main_context(directory, redirect_port))?;
-        let mut command = Command::new(program()?);
-        command.arg("-p").arg(directory).arg("-c").arg(&config);
-        let mut process = Process::spawn("nginx", &mut command, None)?;
-        let ready = poll::until("nginx to listen", START_TIMEOUT, || {
-            ensure!(process.exited().is_none(), "nginx has ended");
-            Ok(if ports::accepts_connections(port) { Probe::Ready(()) } else { Probe::Pending("closed") })
-        });
-        ready.with_context(|| format!("nginx wrote:\n{}", process.complete_output()))?;
-        Ok(Self { process, port, redirect_port, directory: directory.to_owned() })
+        fs::write(directory.join("nginx.conf"), main_context(directory, redirect_port))?;
+        Ok(Self { process: spawn(directory, port)?, port, redirect_port, directory: directory.to_owned() })
+    }
+
+    /// Ends nginx by `end`, and starts it again.
+    pub fn restart(&mut self, end: impl FnOnce(&mut Process)) -> Result<()> {
+        end(&mut self.process);
+        self.process = spawn(&self.directory, self.port)?;
+        Ok(())
     }
 
     /// The port of the site.
@@ -142,6 +140,19 @@ impl Nginx {
         let texts = logs.iter().map(|log| fs::read_to_string(log).unwrap_or_default());
         texts.chain([self.process.output()]).collect()
     }
+}
+
+/// Starts nginx on the configuration in `directory`, and waits until it listens.
+fn spawn(directory: &Path, port: u16) -> Result<Process> {
+    let mut command = Command::new(program()?);
+    command.arg("-p").arg(directory).arg("-c").arg(directory.join("nginx.conf"));
+    let mut process = Process::spawn("nginx", &mut command, None)?;
+    let ready = poll::until("nginx to listen", START_TIMEOUT, || {
+        ensure!(process.exited().is_none(), "nginx has ended");
+        Ok(if ports::accepts_connections(port) { Probe::Ready(()) } else { Probe::Pending("closed") })
+    });
+    ready.with_context(|| format!("nginx wrote:\n{}", process.complete_output()))?;
+    Ok(process)
 }
 
 fn create_certificate(directory: &Path) -> Result<()> {

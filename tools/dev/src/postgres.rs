@@ -39,6 +39,14 @@ impl Postgres {
         Self::start_new(variables, |_, _| Ok(()))
     }
 
+    /// Starts a server with additional lines of `postgresql.conf`.
+    pub fn with_settings(lines: &str) -> Result<Self> {
+        Self::start_new(&[], |data, _| {
+            let file = fs::OpenOptions::new().append(true).open(data.join("postgresql.conf"));
+            Ok(file?.write_all(lines.as_bytes())?)
+        })
+    }
+
     /// Starts a server that accepts only connections with TLS, and has this certificate and key (PEM).
     pub fn with_tls(certificate: &Path, key: &Path) -> Result<Self> {
         Self::start_new(&[], |data, owner| {
@@ -106,6 +114,11 @@ impl Postgres {
     /// The last lines of its output.
     pub fn output(&self) -> String {
         self.process.output()
+    }
+
+    /// The directory of its data.
+    pub fn directory(&self) -> PathBuf {
+        self.temp_dir.path().join("data")
     }
 
     /// The port that it listens on.

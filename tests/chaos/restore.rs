@@ -1,0 +1,329 @@
+//! Loses all stores and settings in the middle of a sale, and restores them by the scripts of deploy/backup (G19; I1, I2, I3,
+//! I4, I6).
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use dev::{postgres::Postgres, process::Process, root};
+use futures::{StreamExt, future::join_all, join, stream};
+use reqwest::Method;
+use serde_json::{Value, json};
+use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
+use tempfile::TempDir;
+use tokio::{
+    sync::Semaphore,
+    task::{block_in_place, spawn_blocking},
+};
+
+/// Purchases before, during and after the backup.
+const PURCHASES: [usize; 3] = [20, 40, 20];
+/// Those after the time that PostgreSQL is recovered to.
+const LATE_PURCHASES: usize = 10;
+const UNITS: usize = 100;
+const BUYERS: usize = 110;
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a buyer got, and when.
+struct Purchase<'a> {
+    buyer: &'a Buyer,
+    order_no: String,
+    sent_at: Instant,
+    accepted_at: Instant,
+    /// The provider's callback, and when it was confirmed.
+    payment: Option<(Value, Instant)>,
+}
+
+impl Purchase<'_> {
+    fn callback_id(&self) -> String {
+        format!("evt-{}", self.order_no)
+    }
+
+    async fn send_callback(&self, app: &TestApp) {
+        if let Some((body, _)) = &self.payment {
+            app.send_callback(&self.callback_id(), body).await.is(204);
+        }
+    }
+}
+
+/// Orders accepted until the first time are restored, those sent after the second are lost.
+struct Kept(Instant, Instant);
+
+/// An installation as the self-hosted kit lays it out below a directory.
+struct Installation {
+    app: TestApp,
+    postgres: Option<Postgres>,
+    root: PathBuf,
+    backups: TempDir,
+}
+
+impl Installation {
+    fn start(backups: TempDir, postgres: Option<Postgres>) -> Self {
+        let mut root = PathBuf::new();
+        let app = TestApp::with_settings(&[], |settings| {
+            root = settings.directory.join("root");
+            settings.directory = root.join("var/lib/stampede");
+            settings
+                .variables
+                .set_ledger(&postgres.as_ref().map_or("sqlite".to_owned(), Postgres::url))
+                .expect("a URL");
+        });
+        let settings = root.join("etc/stampede");
+        fs::create_dir_all(&settings).expect("a directory");
+        fs::write(settings.join("env"), app.variables.to_lines()).expect("settings");
+        fs::copy(root.join("var/lib/stampede/runtime-config.toml"), settings.join("runtime-config.toml"))
+            .expect("a copy");
+        Self { app, postgres, root, backups }
+    }
+
+    fn script(&self, name: &str) -> Command {
+        let mut command = Command::new(root::find().expect("the project").join("deploy/backup").join(name));
+        if let Some(postgres) = &self.postgres {
+            let port = postgres.port().to_string();
+            command.envs([("PGHOST", "127.0.0.1"), ("PGUSER", "postgres"), ("PGPORT", &port)]);
+        }
+        if name == "restore" {
+            command.args(["--app", &format!("http://127.0.0.1:{}", self.app.port())]);
+        }
+        command
+    }
+
+    /// Runs `backup`, and returns the path that it prints.
+    async fn back_up(&self) -> PathBuf {
+        let mut command = self.script("backup");
+        command.arg(self.backups.path()).arg(&self.root);
+        let output = spawn_blocking(move || command.output()).await.expect("a thread").expect("backup");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8").trim_end().into()
+    }
+
+    /// Kills every process and deletes all data and settings.
+    fn lose_everything(&mut self) {
+        self.app.with_app(|app| app.kill());
+        let redis = self.app.with_redis(|redis| {
+            redis.kill();
+            redis.directory().to_owned()
+        });
+        let mut directories = vec![self.root.clone(), redis];
+        if let Some(postgres) = &mut self.postgres {
+            postgres.crash();
+            directories.push(postgres.directory());
+        }
+        for directory in directories {
+            fs::remove_dir_all(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        }
+    }
+
+    /// Runs `restore` and starts what it asks for.
+    fn restore(&mut self, backup: &Path, options: &[&str]) {
+        let mut command = self.script("restore");
+        let mut script =
+            Process::spawn("restore", command.args(options).arg(backup).arg(&self.root), None).expect("restore");
+        let wait_for = |script: &mut Process, text: &str| {
+            let found = script.wait_for_line(text, TIMEOUT, |line| line.contains(text).then_some(()));
+            found.unwrap_or_else(|error| panic!("{error:#}"));
+        };
+        wait_for(&mut script, "Start redis-server now");
+        self.app.with_redis(|redis| redis.restart()).expect("Redis");
+        if let Some(postgres) = &mut self.postgres {
+            wait_for(&mut script, "Start postgresql now");
+            postgres.crash_and_restart(Duration::ZERO).expect("PostgreSQL");
+        }
+        wait_for(&mut script, "Start stampede now");
+        self.app.restart();
+        wait_for(&mut script, "--resume");
+        println!("{}", script.complete_output());
+    }
+
+    fn resume(&self) {
+        let output = self.script("restore").arg("--resume").arg(&self.root).output().expect("restore");
+        assert!(output.status.success(), "{output:?}");
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// Reserves, and pays if the provider's `callback` is to be sent.
+async fn buy<'a>(app: &TestApp, activity: &TestActivity, buyer: &'a Buyer, pays: bool) -> Purchase<'a> {
+    let sent_at = Instant::now();
+    let order_no = app.reserve(activity, buyer, "a", 1).await.is(202).text("order_no");
+    let mut purchase = Purchase { buyer, order_no, sent_at, accepted_at: Instant::now(), payment: None };
+    if pays {
+        app.wait_for_status(&purchase.order_no, &buyer.ticket, "pending_payment").await;
+        let session = app.open_session(&purchase.order_no, &buyer.jwt).await;
+        let body = TestApp::callback_body("payment.succeeded", &purchase.order_no, &session);
+        app.send_callback(&purchase.callback_id(), &body).await.is(204);
+        purchase.payment = Some((body, Instant::now()));
+    }
+    purchase
+}
+
+/// Sells while `back_up` runs, and after it. Returns its result, and the purchases.
+async fn sell_during<'a, T>(
+    app: &TestApp,
+    activity: &TestActivity,
+    buyers: &'a [Buyer],
+    back_up: impl AsyncFnOnce() -> T,
+) -> (T, Vec<Purchase<'a>>) {
+    let (permits, purchases) = (Semaphore::new(PURCHASES[0]), Mutex::new(vec![]));
+    let count = PURCHASES.iter().sum();
+    let sell = stream::iter(buyers[..count].iter().enumerate()).for_each_concurrent(8, async |(index, buyer)| {
+        permits.acquire().await.expect("a permit").forget();
+        let purchase = buy(app, activity, buyer, index % 3 > 0).await;
+        purchases.lock().unwrap().push(purchase);
+    });
+    let control = async {
+        eventually("the sale to be in progress", async || {
+            let sold = purchases.lock().unwrap().len();
+            if sold >= PURCHASES[0] { Ok(()) } else { Err(sold) }
+        })
+        .await;
+        permits.add_permits(PURCHASES[1]);
+        let result = back_up().await;
+        permits.add_permits(PURCHASES[2]);
+        result
+    };
+    let (result, ()) = join!(control, sell);
+    (result, purchases.into_inner().unwrap())
+}
+
+/// Checks which purchases are restored, goes on as docs/recovery.md says, and sells the rest.
+async fn judge(
+    installation: &Installation,
+    activity: &TestActivity,
+    buyers: &[Buyer],
+    purchases: &[Purchase<'_>],
+    kept: &Kept,
+    lost_at: Instant,
+) {
+    let app = &installation.app;
+    let query = format!("SELECT order_no FROM orders WHERE activity = '{}'", activity.id);
+    let restored = app.query_ledger_texts(&query).await;
+    let (present, lost): (Vec<_>, Vec<_>) =
+        purchases.iter().partition(|purchase| restored.contains(&purchase.order_no));
+    for purchase in purchases {
+        let is_present = restored.contains(&purchase.order_no);
+        assert!(is_present || purchase.accepted_at > kept.0, "{} is lost", purchase.order_no);
+        assert!(!is_present || purchase.sent_at < kept.1, "{} is newer than the backup", purchase.order_no);
+    }
+    assert!(!lost.is_empty(), "nothing was lost, so nothing was tested");
+    app.reserve(activity, &buyers[BUYERS - 1], "a", 1).await.is_problem(503, "paused");
+    let is_paid = async |purchase: &Purchase<'_>| {
+        let order = app.get_order(&purchase.order_no, &purchase.buyer.ticket).await;
+        order.status == 200 && order.text("status") == "paid"
+    };
+    let mut unpaid = 0;
+    for purchase in &present {
+        let Some((_, paid_at)) = purchase.payment else { continue };
+        let is_paid = is_paid(purchase).await;
+        assert!(is_paid || paid_at > kept.0, "the payment of {} is lost", purchase.order_no);
+        unpaid += usize::from(!is_paid);
+    }
+    let first_lost = lost.iter().map(|purchase| purchase.sent_at).min().expect("a lost order");
+    eprintln!(
+        "{} of {} orders restored; lost: {} orders of the last {:.1} s, payments of {unpaid} others",
+        present.len(),
+        purchases.len(),
+        lost.len(),
+        (lost_at - first_lost).as_secs_f64()
+    );
+
+    join_all(purchases.iter().map(|purchase| purchase.send_callback(app))).await;
+    installation.resume();
+    // A buyer who repeats the request gets the order back, and the operator's replay its payment.
+    for purchase in &lost {
+        let order_no = eventually("the sale to go on", async || {
+            let answer = app.reserve(activity, purchase.buyer, "a", 1).await;
+            if answer.status == 202 { Ok(answer.text("order_no")) } else { Err(answer.body) }
+        })
+        .await;
+        assert_eq!(order_no, purchase.order_no);
+        app.wait_for_status(&order_no, &purchase.buyer.ticket, "pending_payment").await;
+        if purchase.payment.is_some() {
+            let replay = format!("/callbacks/{}/replay", purchase.callback_id());
+            app.call_admin(Method::POST, &replay, &Value::Null).await.is(200);
+        }
+    }
+    for buyer in &buyers[purchases.len()..] {
+        let answer = app.reserve(activity, buyer, "a", 1).await;
+        assert!(answer.status == 202 || answer.code() == "sold_out", "{answer:?}");
+    }
+    let paid = purchases.iter().filter(|purchase| purchase.payment.is_some()).count();
+    let count = |units: usize| i64::try_from(units).expect("a number");
+    assert_eq!(app.finish_and_count(activity).await, [0, count(UNITS - paid), count(paid)]);
+    for purchase in purchases.iter().filter(|purchase| purchase.payment.is_some()) {
+        assert!(is_paid(purchase).await, "{} is not paid", purchase.order_no);
+    }
+    let parked = app.call_admin(Method::GET, "/callbacks", &Value::Null).await.is(200);
+    assert_eq!(parked.json(), json!([]));
+}
+
+/// A directory that PostgreSQL's user may enter.
+fn shared_directory() -> TempDir {
+    let directory = TempDir::new().expect("a directory");
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+    directory
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_on_sqlite_that_lost_everything_is_restored_up_to_its_backup() {
+    let mut installation = Installation::start(shared_directory(), None);
+    let activity = installation.app.create_activity(json!({"skus": single_sku(UNITS as i64)})).await;
+    let buyers = installation.app.create_buyers(&activity, BUYERS).await;
+    let back_up = async || {
+        let started = Instant::now();
+        (installation.back_up().await, Kept(started, Instant::now()))
+    };
+    let ((backup, kept), purchases) = sell_during(&installation.app, &activity, &buyers, back_up).await;
+    eprintln!("the backup took {:.1} s", (kept.1 - kept.0).as_secs_f64());
+    let lost_at = Instant::now();
+    block_in_place(|| {
+        installation.lose_everything();
+        installation.restore(&backup, &[]);
+    });
+    judge(&installation, &activity, &buyers, &purchases, &kept, lost_at).await;
+}
+
+#[ignore = "the same with PostgreSQL: --long"]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_on_postgresql_that_lost_everything_is_restored_up_to_a_time_after_its_backup() {
+    let backups = shared_directory();
+    let archive = backups.path().join("wal");
+    fs::create_dir(&archive)
+        .and_then(|()| fs::set_permissions(&archive, fs::Permissions::from_mode(0o777)))
+        .expect("an archive");
+    let archive = archive.to_str().expect("UTF-8").to_owned();
+    let settings = fs::read_to_string(root::find().expect("the project").join("deploy/backup/postgres.conf"));
+    let settings = settings.expect("settings").replace("/var/backups/stampede/wal", &archive);
+    let postgres = Postgres::with_settings(&settings).expect("PostgreSQL");
+    let mut installation = Installation::start(backups, Some(postgres));
+    let activity = installation.app.create_activity(json!({"skus": single_sku(UNITS as i64)})).await;
+    let buyers = installation.app.create_buyers(&activity, BUYERS).await;
+    let (backup, mut purchases) =
+        sell_during(&installation.app, &activity, &buyers, async || installation.back_up().await).await;
+    installation.app.finish_and_count(&activity).await;
+    let before = Instant::now();
+    let [until] = &installation.app.query_ledger_texts("SELECT now()::text").await[..] else { panic!("no time") };
+    let kept = Kept(before, Instant::now());
+    for buyer in &buyers[purchases.len()..][..LATE_PURCHASES] {
+        purchases.push(buy(&installation.app, &activity, buyer, true).await);
+    }
+    let [file] = &installation.app.query_ledger_texts("SELECT pg_walfile_name(pg_switch_wal())").await[..] else {
+        panic!("no file")
+    };
+    eventually("the late purchases to be archived", async || match Path::new(&archive).join(file).exists() {
+        true => Ok(()),
+        false => Err(file),
+    })
+    .await;
+    let lost_at = Instant::now();
+    block_in_place(|| {
+        installation.lose_everything();
+        installation.restore(&backup, &["--wal", &archive, "--until", until]);
+    });
+    judge(&installation, &activity, &buyers, &purchases, &kept, lost_at).await;
+}
