@@ -262,6 +262,20 @@ async fn judge(
     assert_eq!(parked.json(), json!([]));
 }
 
+/// Places orders that no writer hears of: Redis believes that one is awake.
+async fn place_silently(app: &TestApp) -> (TestActivity, i64) {
+    let activity = app.create_activity(json!({})).await;
+    let stats = format!("{{{}}}:stats", activity.id);
+    let buyers = app.create_buyers(&activity, 3).await;
+    for buyer in &buyers {
+        let now: Vec<i64> = app.ask_redis(&["TIME"]).await;
+        let awake_until = (now[0] * 1_000 + 1_900).to_string();
+        app.ask_redis::<i64>(&["HSET", &stats, "awake_until", &awake_until]).await;
+        app.reserve(&activity, buyer, "a", 1).await.is(202);
+    }
+    (activity, buyers.len() as i64)
+}
+
 /// A directory that PostgreSQL's user may enter.
 fn shared_directory() -> TempDir {
     let directory = TempDir::new().expect("a directory");
@@ -274,8 +288,11 @@ async fn a_sale_on_sqlite_that_lost_everything_is_restored_up_to_its_backup() {
     let mut installation = Installation::start(shared_directory(), None);
     let activity = installation.app.create_activity(json!({"skus": single_sku(UNITS as i64)})).await;
     let buyers = installation.app.create_buyers(&activity, BUYERS).await;
+    let (silent, silent_orders) = place_silently(&installation.app).await;
+    let count_silent = async |app: &TestApp| app.count_orders(&silent.id, "1 = 1").await;
     let back_up = async || {
         let started = Instant::now();
+        eprintln!("{} orders are only in Redis", silent_orders - count_silent(&installation.app).await);
         (installation.back_up().await, Kept(started, Instant::now()))
     };
     let ((backup, kept), purchases) = sell_during(&installation.app, &activity, &buyers, back_up).await;
@@ -285,6 +302,7 @@ async fn a_sale_on_sqlite_that_lost_everything_is_restored_up_to_its_backup() {
         installation.lose_everything();
         installation.restore(&backup, &[]);
     });
+    assert_eq!(count_silent(&installation.app).await, silent_orders, "orders that were only in Redis are lost");
     judge(&installation, &activity, &buyers, &purchases, &kept, lost_at).await;
 }
 

@@ -127,7 +127,7 @@ const CI: &str = ".github/workflows/ci.yml";
 
 /// The file in which a test runs a command that a reader types, what names the run there, and the commands. A suite does not
 /// run itself: CI runs it.
-const RUNS: [(&str, &str, &[&str]); 21] = [
+const RUNS: [(&str, &str, &[&str]); 24] = [
     ("tests/e2e/supervision.rs", "join(\"scripts/up\")", &["scripts/up"]),
     ("tests/e2e/supervision.rs", "starts_with(\"scripts/stampede \")", &["scripts/stampede --buyers "]),
     ("tests/deploy/release.rs", "commands()[0]", &["tar xzf stampede-*.tar.gz && cd stampede-*/"]),
@@ -141,6 +141,9 @@ const RUNS: [(&str, &str, &[&str]); 21] = [
     ("tests/deploy/systemd_units.rs", "starts_with(\"while \")", &["while "]),
     ("tests/deploy/systemd_units.rs", "fn the_production_manifest_", &["deploy/production-manifest"]),
     ("tests/deploy/tls.rs", "acme-challenge/token", &["certbot certonly --webroot -w /var/www/html"]),
+    ("tests/chaos/restore.rs", "self.script(\"backup\")", &["sudo deploy/backup/backup "]),
+    ("tests/chaos/restore.rs", "self.script(\"restore\")", &["sudo deploy/backup/restore "]),
+    ("tests/chaos/restore.rs", "\"deploy/backup/postgres.conf\"", &["sudo install ", "sudo cp ", "sudo systemctl "]),
     ("tools/dev/src/manifest.rs", "fn spin_build_builds_", &["spin build", "spin watch"]),
     ("tools/dev/src/suites/plan.rs", "fn rust", &["cargo test --release -p domain"]),
     ("tools/dev/src/suites/plan.rs", "fn lint", &["cargo fmt", "cargo clippy"]),
@@ -162,6 +165,7 @@ fn every_command_that_a_reader_types_is_run_by_a_test() {
     let is_followed = |path: &String| {
         ["README.md", "CONTRIBUTING.md", "deploy/README.md"].contains(&&**path)
             || path.starts_with("deploy/self-hosted/")
+            || path.starts_with("deploy/backup/")
     };
     let documents: Vec<_> = tracked(&root, "").into_iter().filter(is_followed).collect();
     let typed: Vec<_> = documents.iter().flat_map(|path| commands(&read(path))).collect();
