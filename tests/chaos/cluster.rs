@@ -11,6 +11,7 @@ use dev::{
     nginx::Nginx,
     ports,
     postgres::Postgres,
+    process::Process,
     root,
 };
 use support::{HttpClient, TestApp};
@@ -21,7 +22,7 @@ pub struct Cluster {
     /// The first app process with its Redis and ledger. Its client sends requests to nginx, if there is one.
     pub app: TestApp,
     other_apps: Vec<Mutex<App>>,
-    _nginx: Option<Nginx>,
+    nginx: Option<Mutex<Nginx>>,
     postgres: Option<Mutex<Postgres>>,
     _temp_dir: Option<TempDir>,
 }
@@ -31,7 +32,7 @@ impl Cluster {
     pub fn of_one(redis_settings: &[&str]) -> Self {
         let mut app = TestApp::with_settings(redis_settings, |_| {});
         app.http = app.http.tolerating_shutdown();
-        Self { app, other_apps: vec![], _nginx: None, postgres: None, _temp_dir: None }
+        Self { app, other_apps: vec![], nginx: None, postgres: None, _temp_dir: None }
     }
 
     /// Starts `app_processes` behind nginx. Each has its own key-value store.
@@ -56,7 +57,8 @@ impl Cluster {
         let root = root::find().expect("the project");
         let nginx = Nginx::start(temp_dir.path(), &root, &app_ports).unwrap_or_else(|error| panic!("{error:#}"));
         app.http = HttpClient::of_proxy(&nginx.url()).tolerating_shutdown();
-        Self { app, other_apps, _nginx: Some(nginx), postgres: Some(Mutex::new(postgres)), _temp_dir: Some(temp_dir) }
+        let (nginx, postgres) = (Some(Mutex::new(nginx)), Some(Mutex::new(postgres)));
+        Self { app, other_apps, nginx, postgres, _temp_dir: Some(temp_dir) }
     }
 
     /// Number of app processes.
@@ -77,6 +79,17 @@ impl Cluster {
         let Some(postgres) = &self.postgres else { return false };
         postgres.lock().unwrap().crash_and_restart(pause).expect("PostgreSQL comes back");
         true
+    }
+
+    /// Ends nginx by `end`, and starts it again.
+    pub fn restart_nginx(&self, end: impl FnOnce(&mut Process)) {
+        self.nginx.as_ref().expect("nginx").lock().unwrap().restart(end).expect("nginx comes back");
+    }
+
+    /// Ends an app process with `SIGTERM`, starts it again and waits until it is ready.
+    pub fn restart_gracefully(&self, index: usize) {
+        self.with_process(index, |app| app.process().stop());
+        self.restart(index);
     }
 
     /// Kills an app process, starts it again and waits until it is ready.

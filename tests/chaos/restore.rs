@@ -321,8 +321,12 @@ async fn a_sale_on_postgresql_that_lost_everything_is_restored_up_to_a_time_afte
     let mut installation = Installation::start(backups, Some(postgres));
     let activity = installation.app.create_activity(json!({"skus": single_sku(UNITS as i64)})).await;
     let buyers = installation.app.create_buyers(&activity, BUYERS).await;
+    let closed = installation.app.create_activity(json!({})).await;
+    let late_buyer = installation.app.create_buyer(&closed, "ada").await;
     let (backup, mut purchases) =
         sell_during(&installation.app, &activity, &buyers, async || installation.back_up().await).await;
+    // Redis's copy is older, and has this sale open.
+    installation.app.call_admin(Method::POST, &format!("/activities/{}/close", closed.id), &Value::Null).await.is(200);
     installation.app.finish_and_count(&activity).await;
     let before = Instant::now();
     let [until] = &installation.app.query_ledger_texts("SELECT now()::text").await[..] else { panic!("no time") };
@@ -343,5 +347,6 @@ async fn a_sale_on_postgresql_that_lost_everything_is_restored_up_to_a_time_afte
         installation.lose_everything();
         installation.restore(&backup, &["--wal", &archive, "--until", until]);
     });
+    installation.app.reserve(&closed, &late_buyer, "a", 1).await.is_problem(410, "ended");
     judge(&installation, &activity, &buyers, &purchases, &kept, lost_at).await;
 }

@@ -110,6 +110,13 @@ impl NginxProxy {
         Self::start(ports, Nginx::start)
     }
 
+    /// Like [`NginxProxy::in_front_of_ports`], with the kit's setting for apps on other machines.
+    pub fn in_front_of_machines(ports: &[u16]) -> Self {
+        Self::start(ports, |directory, root, ports| {
+            Nginx::start_with_line(directory, root, ports, "proxy_connect_timeout 300ms;\n")
+        })
+    }
+
     /// Like [`NginxProxy::in_front_of`], with a host name for operators.
     pub fn with_desk(app: &FakeApp) -> Self {
         Self::start(&[app.port], Nginx::start_with_desk)

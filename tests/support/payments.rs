@@ -9,6 +9,7 @@ use std::{
 
 use dev::variables::Variables;
 use hmac::{Hmac, Mac};
+use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use standardwebhooks::Webhook;
@@ -16,11 +17,21 @@ use time::OffsetDateTime;
 
 use super::{HttpClient, Response, TestActivity, TestApp, activity::seconds_from_now};
 
+const CALLBACK_PATH: &str = "/api/payments/webhook";
+
 impl TestApp {
     /// Starts the checkout of an order with a fixed delivery address.
     pub async fn checkout(&self, order_no: &str, jwt: &str) -> Response {
+        self.try_checkout(order_no, jwt).await.expect("an answer")
+    }
+
+    /// As [`TestApp::checkout`], for requests that the app may not survive.
+    ///
+    /// # Errors
+    /// If the connection fails before the whole response has arrived: the app may or may not have acted.
+    pub async fn try_checkout(&self, order_no: &str, jwt: &str) -> Result<Response, reqwest::Error> {
         let body = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1", "country": "GB"}});
-        self.http.post(&format!("/api/orders/{order_no}/checkout"), jwt, &body).await
+        self.http.try_send(Method::POST, &format!("/api/orders/{order_no}/checkout"), jwt, &body).await
     }
 
     /// Starts the checkout of an order and returns the id of its payment session.
@@ -60,11 +71,19 @@ impl TestApp {
 
     /// Sends a callback with a valid signature and the current time.
     pub async fn send_callback(&self, id: &str, body: &Value) -> Response {
-        let now = OffsetDateTime::now_utc().unix_timestamp();
+        self.try_send_callback(id, body).await.expect("an answer")
+    }
+
+    /// As [`TestApp::send_callback`], for callbacks that the app may not survive.
+    ///
+    /// # Errors
+    /// If the connection fails before the whole response has arrived: the app may or may not have the callback.
+    pub async fn try_send_callback(&self, id: &str, body: &Value) -> Result<Response, reqwest::Error> {
+        let (now, body) = (OffsetDateTime::now_utc().unix_timestamp(), body.to_string());
         let secrets = self.variables.get("webhook_secrets");
         let secret = secrets.split(' ').next().unwrap_or_default();
-        self.send_callback_with_signature(id, now, &sign_webhook(secret, id, now, &body.to_string()), &body.to_string())
-            .await
+        let signature = sign_webhook(secret, id, now, &body);
+        self.http.send_with_headers(Method::POST, CALLBACK_PATH, &callback_headers(id, now, &signature), body).await
     }
 
     /// Sends a callback with any timestamp and signature.
@@ -75,21 +94,23 @@ impl TestApp {
         signature: &str,
         body: &str,
     ) -> Response {
-        let headers = [
-            ("content-type", "application/json".to_owned()),
-            ("webhook-id", id.to_owned()),
-            ("webhook-timestamp", timestamp.to_string()),
-            ("webhook-signature", signature.to_owned()),
-        ];
-        let sent =
-            self.http.send_with_headers(reqwest::Method::POST, "/api/payments/webhook", &headers, body.to_owned());
-        sent.await.expect("an answer")
+        let headers = callback_headers(id, timestamp, signature);
+        self.http.send_with_headers(Method::POST, CALLBACK_PATH, &headers, body.to_owned()).await.expect("an answer")
     }
 
     /// Counts an activity's orders in the ledger that have `status`.
     pub async fn count_orders_with_status(&self, activity: &TestActivity, status: &str) -> i64 {
         self.count_orders(&activity.id, &format!("status = '{status}'")).await
     }
+}
+
+fn callback_headers(id: &str, timestamp: i64, signature: &str) -> [(&'static str, String); 4] {
+    [
+        ("content-type", "application/json".to_owned()),
+        ("webhook-id", id.to_owned()),
+        ("webhook-timestamp", timestamp.to_string()),
+        ("webhook-signature", signature.to_owned()),
+    ]
 }
 
 /// Returns the `webhook-signature` of a [Standard Webhooks](https://www.standardwebhooks.com) message.
@@ -107,7 +128,7 @@ pub async fn send_stripe_payment(http: &HttpClient, variables: &Variables, order
     mac.update(format!("{now}.{event}").as_bytes());
     let signature = format!("t={now},v1={}", hex::encode(mac.finalize().into_bytes()));
     let headers = [("stripe-signature", signature)];
-    let sent = http.send_with_headers(reqwest::Method::POST, "/api/payments/stripe", &headers, event.to_string());
+    let sent = http.send_with_headers(Method::POST, "/api/payments/stripe", &headers, event.to_string());
     sent.await.expect("an answer")
 }
 

@@ -42,6 +42,11 @@ impl Nginx {
         Self::start_with_listen(directory, root, app_ports, EVERY_HOST, plain_listen)
     }
 
+    /// Like [`Nginx::start`], with an additional line in `stampede-listen.conf`.
+    pub fn start_with_line(directory: &Path, root: &Path, app_ports: &[u16], line: &str) -> Result<Self> {
+        Self::start_with_listen(directory, root, app_ports, EVERY_HOST, |port| plain_listen(port) + line)
+    }
+
     /// Like [`Nginx::start`], with [`OPERATOR_HOST`] as the operators' host name.
     pub fn start_with_desk(directory: &Path, root: &Path, app_ports: &[u16]) -> Result<Self> {
         let hosts = format!("default closed;\n{OPERATOR_HOST} only;");
@@ -173,13 +178,15 @@ fn main_context(directory: &Path, redirect_port: u16) -> String {
     let here = directory.display();
     // Workers of another user cannot read root's directories.
     let user = if Uid::effective().is_root() { "user root;\n" } else { "" };
+    // For several apps, as the kit's README says; other systems do not know it.
+    let epoll = if cfg!(target_os = "linux") { "    epoll_events 4096;\n" } else { "" };
     let temp_paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
         .map(|kind| format!("    {kind}_temp_path {here}/{kind};\n"))
         .collect();
     format!(
         "{user}daemon off;\nworker_processes 2;\npid {here}/nginx.pid;\nerror_log stderr notice;\n\
-        events {{\n    worker_connections 4096;\n}}\n\
+        events {{\n    worker_connections 4096;\n{epoll}}}\n\
         http {{\n    access_log {here}/access.log;\n{temp_paths}    include {here}/stampede.conf;\n\
         \x20   server {{\n        listen 127.0.0.1:{redirect_port} default_server;\n        server_name _;\n\
         \x20       return 200 \"Welcome to nginx!\";\n    }}\n}}\n"
