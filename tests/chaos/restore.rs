@@ -1,5 +1,5 @@
-//! Loses all stores and settings in the middle of a sale, and restores them by the scripts of deploy/backup (G19; I1, I2, I3,
-//! I4, I6).
+//! Loses all stores and settings in the middle of a sale, and restores them by the scripts of deploy/backup
+//! (G19; I1, I2, I3, I4, I6).
 
 use std::{
     fs,
