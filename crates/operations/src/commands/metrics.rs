@@ -199,6 +199,7 @@ mod tests {
             "stampede_refunds_stuck 0",
             "stampede_callbacks_parked 0",
             "stampede_dead_letters 0",
+            "stampede_redis_losses_total 0",
         ];
         let text = text(Some(&activities()), Some(&ledger()), Millis(9_999));
         assert_eq!(text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(), expected);
