@@ -1,9 +1,10 @@
-//! Order events for the shop (E7), as signed Standard Webhooks messages.
+//! Events for the shop (E7), as signed Standard Webhooks messages.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    order::{Order, OrderStatus},
+    ids::{ActivityId, OrderNo},
+    order::OrderStatus,
     time::Millis,
     webhook::{SignedMessage, sign},
 };
@@ -23,44 +24,88 @@ pub fn retry_delay_ms(attempts: i64) -> Option<i64> {
     usize::try_from(attempts - 1).ok().and_then(|index| RETRY_DELAYS_MS.get(index).copied())
 }
 
-/// A status that an order reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
-    /// The order at that moment.
-    pub order: Order,
-    /// When the order reached the status.
-    pub happened_at: Millis,
+crate::words! {
+    /// What happened to an activity.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ActivityChange {
+        /// Redis had lost orders: a rebuild began (G16).
+        Restored = "restored",
+    }
 }
 
-impl Event {
-    /// The event's id: unique, because the ledger keeps at most one event for each status of an order.
-    ///
-    /// It contains no full stop, which separates the parts of the signed text.
+/// Identifies an event: the ledger has at most one with this key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventKey {
+    /// An order reached a status.
+    Order(OrderNo, OrderStatus),
+    /// An activity changed, in this epoch.
+    Activity(ActivityId, ActivityChange, i64),
+}
+
+impl EventKey {
+    /// Parses columns of the ledger. An order number contains a full stop, an activity's id does not.
+    #[must_use]
+    pub fn parse(subject: &str, step: i64, status: &str) -> Option<Self> {
+        match ActivityId::parse(subject) {
+            Ok(activity) => Some(Self::Activity(activity, ActivityChange::parse(status)?, step)),
+            Err(_) => Some(Self::Order(OrderNo::parse(subject).ok()?, OrderStatus::parse(status)?)),
+        }
+    }
+
+    /// The columns `subject` and `step`: what the event is about, and its position among the events about that.
+    #[must_use]
+    pub fn columns(&self) -> (String, i64) {
+        match self {
+            Self::Order(order_no, status) => (order_no.to_string(), step(*status)),
+            Self::Activity(activity, _, epoch) => (activity.to_string(), *epoch),
+        }
+    }
+
+    /// The event's id. It contains no full stop, which separates the parts of the signed text.
     #[must_use]
     pub fn id(&self) -> String {
-        format!("evt_{}_{}", self.order.order_no.ulid(), self.order.status.as_str())
+        match self {
+            Self::Order(order_no, status) => format!("evt_{}_{status}", order_no.ulid()),
+            Self::Activity(activity, change, epoch) => format!("evt_{activity}_{}_{epoch}", change.as_str()),
+        }
     }
 
     /// The event's type, such as `order.paid`.
     #[must_use]
     pub fn event_type(&self) -> String {
-        format!("order.{}", self.order.status.as_str())
+        match self {
+            Self::Order(_, status) => format!("order.{status}"),
+            Self::Activity(_, change, _) => format!("activity.{}", change.as_str()),
+        }
     }
+}
 
+/// An event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its key.
+    pub key: EventKey,
+    /// The order as it was then, or the activity and its epoch.
+    pub data: Value,
+    /// When it happened.
+    pub happened_at: Millis,
+}
+
+impl Event {
     /// The message to send at `now`, signed with each of `secrets` (separated by spaces; two during a rotation).
     ///
     /// `None` if there is no secret or one of them is malformed.
     #[must_use]
     pub fn message(&self, secrets: &str, now: Millis) -> Option<SignedMessage> {
-        let body = json!({ "type": self.event_type(), "timestamp": self.happened_at, "data": self.order }).to_string();
-        sign(secrets, self.id(), now, body)
+        let kind = self.key.event_type();
+        let body = json!({ "type": kind, "timestamp": self.happened_at, "data": self.data }).to_string();
+        sign(secrets, self.key.id(), now, body)
     }
 }
 
 /// The position of a status in an order's life. Events of an order are sent in this order; an order has at most one
 /// event for each step.
-#[must_use]
-pub fn step(status: OrderStatus) -> i64 {
+fn step(status: OrderStatus) -> i64 {
     match status {
         OrderStatus::Queued | OrderStatus::Failed => 0,
         OrderStatus::PendingPayment => 1,
@@ -82,5 +127,35 @@ mod tests {
                 assert!(step(to) > step(from), "{from:?} → {to:?}");
             }
         }
+    }
+
+    #[test]
+    fn the_columns_of_an_event_say_whether_it_is_about_an_order_or_an_activity() {
+        const ULID: &str = "01JZ8Q4M7T3V9X2C5B6N0K1R8W";
+        let order_no = format!("demo.{ULID}");
+        for (subject, step, status, id, event_type) in [
+            (order_no.as_str(), 3, "paid", format!("evt_{ULID}_paid"), "order.paid"),
+            ("demo", 3, "restored", "evt_demo_restored_3".to_owned(), "activity.restored"),
+        ] {
+            let key = EventKey::parse(subject, step, status).expect("a key");
+            assert_eq!((key.id(), key.event_type()), (id, event_type.to_owned()));
+            assert_eq!(key.columns(), (subject.to_owned(), step));
+        }
+        assert_eq!(EventKey::parse("demo", 3, "paid"), None);
+        assert_eq!(EventKey::parse(&order_no, 3, "restored"), None);
+    }
+
+    #[test]
+    fn the_message_of_an_activity_names_it_and_its_epoch() {
+        let key = EventKey::Activity(ActivityId::parse("demo").expect("an id"), ActivityChange::Restored, 3);
+        let event = Event { key, data: json!({ "activity": "demo", "epoch": 3 }), happened_at: Millis(0) };
+        let message = event.message("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", Millis(5_000)).expect("a secret");
+        assert_eq!((message.id.as_str(), message.timestamp.as_str()), ("evt_demo_restored_3", "5"));
+        let expected = json!({
+            "type": "activity.restored",
+            "timestamp": Millis(0).to_string(),
+            "data": { "activity": "demo", "epoch": 3 },
+        });
+        assert_eq!(message.body, expected.to_string());
     }
 }

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
+    event::ActivityChange,
     http::problem::Code,
     ids::{ActivityId, OrderNo, SkuId, UserId},
     money::Currency,
@@ -66,7 +67,7 @@ text_schemas! {
         "examples": ["EUR"]
     };
     EventType = {
-        "description": "The type of an event: the status that an order reached.",
+        "description": "The type of an event: the status that an order reached, or what happened to an activity.",
         "type": "string",
         "enum": event_types()
     };
@@ -79,7 +80,8 @@ text_schemas! {
 
 fn event_types() -> Vec<String> {
     let statuses = OrderStatus::ALL.into_iter().filter(|status| *status != OrderStatus::Queued);
-    statuses.map(|status| format!("order.{}", status.as_str())).collect()
+    let of_orders = statuses.map(|status| format!("order.{status}"));
+    of_orders.chain(ActivityChange::ALL.map(|change| format!("activity.{}", change.as_str()))).collect()
 }
 
 /// Requests may have any offset; responses are in UTC.

@@ -1,7 +1,7 @@
 //! Delivery of events to the shop's endpoint (E7): claims due events, sends them, and records the results.
 //!
-//! Events are delivered at least once, and in order for each order. A crash at any point here leaves an event that is
-//! claimed again a minute later and sent under the same id.
+//! Events are delivered at least once, and in order for each order and for each activity. A crash at any point here
+//! leaves an event that is claimed again a minute later and sent under the same id.
 
 use domain::{event::retry_delay_ms, time::Millis};
 use futures::future::join_all;

@@ -38,7 +38,7 @@ const TABLES: [(&str, &str); 11] = [
     ("refunds", "order_no"),
     ("sessions", "order_no"),
     ("addresses", "order_no"),
-    ("events", "order_no"),
+    ("events", "subject"),
     ("dead_letters", "order_no"),
 ];
 
@@ -98,13 +98,16 @@ pub async fn old_activity(ledger: &str) -> RealFixture {
     let letter = (fixture.order_no(7).to_string(), "message".to_owned(), "undeliverable");
     dead_letters::record(&fixture.sql, &[letter], NOW).await.unwrap();
     for statement in [
-        "INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, state, next_try_at) \
+        "INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, state, next_try_at) \
          VALUES (?1, 1, 'pending_payment', '', 0, 0, 0, 'delivered', 0)",
         "INSERT INTO overpayments (payment, provider, order_no, amount, currency, state, next_try_at) \
          VALUES ('a second payment of ' || ?1, 'standard', ?1, 1, 'EUR', 'confirmed', 0)",
     ] {
         fixture.sql.run(statement, vec![fixture.order_no(8).to_string().into()]).await.unwrap();
     }
+    let restored = "INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, state, \
+         next_try_at) VALUES (?1, 2, 'restored', '', 0, 0, ?2, 'failed', 0)";
+    fixture.sql.run(restored, vec![fixture.activity.as_str().into(), NOW.0.into()]).await.unwrap();
     end(&fixture).await;
     fixture
 }
@@ -161,6 +164,10 @@ async fn an_activity_of_which_something_is_alive_is_kept() {
             ("UPDATE callbacks SET outcome = 'paid_twice'", "UPDATE callbacks SET outcome = 'paid'"),
             ("UPDATE callbacks SET outcome = ''", "UPDATE callbacks SET outcome = 'paid'"),
             ("UPDATE refunds SET state = 'sent'", "UPDATE refunds SET state = 'confirmed'"),
+            (
+                "UPDATE events SET state = 'waiting' WHERE status = 'restored'",
+                "UPDATE events SET state = 'failed' WHERE state = 'waiting'",
+            ),
         ] {
             fixture.sql.run(change, Vec::new()).await.unwrap();
             kept(&fixture, LATER, change).await;

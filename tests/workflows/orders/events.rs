@@ -20,14 +20,14 @@ pub const TARGET: WebhookTarget<'static> =
     WebhookTarget { url: "https://shop.example/events", secrets: WEBHOOK_SECRET };
 
 /// One hour after [`NOW`], in milliseconds.
-const LATER: Millis = Millis(NOW.0 + 3_600_000);
+pub const LATER: Millis = Millis(NOW.0 + 3_600_000);
 
 async fn deliver_round(fixture: &RealFixture, endpoint: &FakeEndpoint, now: Millis) -> DeliveryReport {
     deliver_due(endpoint, &fixture.sql, TARGET, || now).await.unwrap()
 }
 
 /// Delivers until no event is due. Returns how many were delivered.
-async fn deliver_all(fixture: &RealFixture, endpoint: &FakeEndpoint, now: Millis) -> usize {
+pub async fn deliver_all(fixture: &RealFixture, endpoint: &FakeEndpoint, now: Millis) -> usize {
     let mut delivered = 0;
     for _ in 0..100 {
         let round = deliver_round(fixture, endpoint, now).await;

@@ -7,11 +7,16 @@ use operations::upkeep::{
     rebuild::{RebuildOutcome, continue_interrupted},
     report::Report,
 };
+use orders::ledger::events;
 use sale::reserve::{Position, ReserveOutcome, ReserveReply, ReserveRequest, reserve};
+use serde_json::json;
+use stores::Sql;
 
 use crate::{
+    fakes::FakeEndpoint,
     fixture::{LEDGERS, NOW, RealFixture, TICKET_SECRET, check_gates, new_fixture},
-    operations::epochs::{pause, resume},
+    operations::epochs::{pause, rebuild_and_resume, resume},
+    orders::events::{LATER, deliver_all},
 };
 
 /// Reserves a unit with ticket `n`, from an instance that knows of the order `last_order`.
@@ -123,5 +128,61 @@ async fn a_unit_that_was_sold_again_stops_the_sale_and_belongs_to_its_first_buye
             assert_eq!(sweep(&fixture).await.0, usize::from(!changed), "{ledger}");
             assert_eq!(fixture.units().await, if released { (1, 0, 0) } else { (0, 1, 0) }, "{ledger}");
         }
+    }
+}
+
+/// Redis loses the order of ticket `n`, the next reservation finds it, and a sweep rebuilds the sale.
+async fn lose_order(fixture: &RealFixture, n: u64) {
+    let snapshot = fixture.snapshot_redis().await;
+    let lost = fixture.reserve(n, "ada", 1).await.unwrap().position;
+    fixture.lose_redis_writes(&snapshot).await;
+    assert_eq!(reserve_after(fixture, lost, n + 1, "bob").await.outcome, REFUSED);
+    assert_eq!(sweep(fixture).await.0, 1);
+}
+
+#[tokio::test]
+async fn the_shop_is_told_once_of_each_loss_in_order_and_of_no_operators_rebuild() {
+    for ledger in LEDGERS {
+        let (fixture, endpoint) = (new_fixture(ledger, 9, 1).await, FakeEndpoint::default());
+        lose_order(&fixture, 1).await;
+        events::set_enabled(&fixture.sql, true).await.unwrap();
+        rebuild_and_resume(&fixture).await;
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 0, "{ledger}: events were off, then no loss");
+        lose_order(&fixture, 3).await;
+        endpoint.responses.borrow_mut().push((500, ""));
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 0, "{ledger}");
+        lose_order(&fixture, 5).await;
+        let order_no = fixture.pending_order(7, "cyd", 1).await;
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 1, "{ledger}: the order's does not wait");
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(5_000)).await, 2, "{ledger}");
+        let [first, second] = [4, 5].map(|epoch| format!("evt_{}_restored_{epoch}", fixture.activity));
+        let of_order = format!("evt_{}_pending_payment", order_no.ulid());
+        assert_eq!(endpoint.event_ids(), [first.clone(), of_order, first, second], "{ledger}");
+        let expected = json!({
+            "type": "activity.restored",
+            "timestamp": NOW,
+            "data": { "activity": fixture.activity, "epoch": 4 },
+        });
+        assert_eq!(endpoint.documents()[2], expected, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn the_event_of_a_loss_is_listed_sent_again_and_erased_like_those_of_orders() {
+    for ledger in LEDGERS {
+        let (fixture, endpoint) = (new_fixture(ledger, 9, 1).await, FakeEndpoint::default());
+        events::set_enabled(&fixture.sql, true).await.unwrap();
+        lose_order(&fixture, 1).await;
+        assert_eq!(events::count_waiting(&fixture.sql).await.unwrap(), 1, "{ledger}");
+        endpoint.responses.borrow_mut().push((410, ""));
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 0, "{ledger}");
+        let failed = events::list_failed(&fixture.sql).await.unwrap();
+        assert_eq!((failed.len(), failed[0].id.as_str()), (1, endpoint.event_ids()[0].as_str()), "{ledger}");
+        assert_eq!((&failed[0].activity, &failed[0].order_no), (&fixture.activity, &None), "{ledger}");
+        assert_eq!(failed[0].r#type, "activity.restored", "{ledger}");
+        assert_eq!(events::resend(&fixture.sql, None, LATER).await.unwrap(), (1, false), "{ledger}");
+        fixture.sql.run("DELETE FROM endpoints", Vec::new()).await.unwrap();
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 1, "{ledger}");
+        assert_eq!(events::erase(&fixture.sql, LATER.plus(7 * 24 * 3_600_000), 100).await.unwrap(), 1, "{ledger}");
     }
 }

@@ -147,7 +147,7 @@ fn parameters() -> Value {
         "EventId": in_header(
             "webhook-id",
             "The event's id, the same at every attempt.",
-            json!({ "type": "string", "pattern": "^evt_[0-9A-Z]{26}_[a-z_]+$" }),
+            json!({ "type": "string", "pattern": "^evt_([0-9A-Z]{26}_[a-z_]+|[a-z0-9-]{1,40}_[a-z_]+_[0-9]+)$" }),
         ),
         "EventTimestamp": in_header("webhook-timestamp", "The attempt's time in seconds since 1970.", seconds),
     })

@@ -1,6 +1,6 @@
 //! Puts the document together.
 
-use domain::{http::problem::Code, order::OrderStatus, schema::EventType};
+use domain::{event::ActivityChange, http::problem::Code, ids::ActivityId, order::OrderStatus, schema::EventType};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -35,8 +35,9 @@ fn document() -> Value {
     let mut webhooks: Map<String, Value> = OrderStatus::ALL
         .into_iter()
         .filter(|status| *status != OrderStatus::Queued)
-        .map(|status| (format!("order.{}", status.as_str()), webhook(&mut schemas, status)))
+        .map(|status| order_webhook(&mut schemas, status))
         .collect();
+    webhooks.extend(ActivityChange::ALL.map(|change| activity_webhook(&mut schemas, change)));
     webhooks.append(&mut payments::calls(&mut schemas));
     let mut components = components(&mut schemas, &codes);
     let mut schemas = schemas.into_components();
@@ -69,7 +70,7 @@ fn document() -> Value {
 }
 
 /// The event for an order that reached a status.
-fn webhook(schemas: &mut Schemas, status: OrderStatus) -> Value {
+fn order_webhook(schemas: &mut Schemas, status: OrderStatus) -> (String, Value) {
     let (id, summary) = match status {
         OrderStatus::Queued => ("onQueued", "An order is queued"),
         OrderStatus::PendingPayment => ("onPendingPayment", "An order waits for payment"),
@@ -80,16 +81,45 @@ fn webhook(schemas: &mut Schemas, status: OrderStatus) -> Value {
         OrderStatus::Refunding => ("onRefunding", "An order is refunding"),
         OrderStatus::Refunded => ("onRefunded", "An order is refunded"),
     };
+    let data = schemas.order_with_status(status);
+    let event_type = format!("order.{status}");
+    let webhook = webhook(schemas, &event_type, (id, summary), "When the order reached the status.", data);
+    (event_type, webhook)
+}
+
+/// The event for an activity that changed.
+fn activity_webhook(schemas: &mut Schemas, change: ActivityChange) -> (String, Value) {
+    let (id, summary, happened) = match change {
+        ActivityChange::Restored => (
+            "onRestored",
+            "Redis had lost orders of an activity, which is rebuilt from the ledger",
+            "When the epoch began.",
+        ),
+    };
+    let data = json!({
+        "type": "object",
+        "required": ["activity", "epoch"],
+        "properties": {
+            "activity": schemas.response::<ActivityId>(),
+            "epoch": { "description": "The epoch that the rebuild began.", "type": "integer", "minimum": 1 },
+        },
+    });
+    let event_type = format!("activity.{}", change.as_str());
+    let webhook = webhook(schemas, &event_type, (id, summary), happened, data);
+    (event_type, webhook)
+}
+
+fn webhook(schemas: &mut Schemas, event_type: &str, (id, summary): (&str, &str), happened: &str, data: Value) -> Value {
     let kind = schemas.response::<EventType>();
     let mut timestamp = schemas.response::<domain::time::Millis>();
-    timestamp["description"] = "When the order reached the status.".into();
+    timestamp["description"] = happened.into();
     let schema = json!({
         "type": "object",
         "required": ["type", "timestamp", "data"],
         "properties": {
-            "type": { "allOf": [kind, { "const": format!("order.{}", status.as_str()) }] },
+            "type": { "allOf": [kind, { "const": event_type }] },
             "timestamp": timestamp,
-            "data": schemas.order_with_status(status),
+            "data": data,
         },
     });
     json!({

@@ -58,7 +58,8 @@ pub async fn erase_old<S: Sql, K: KeyValue>(
 /// waits.
 async fn mark<S: Sql>(sql: &S, before: Millis) -> Result<(), StoreError> {
     let activity_of = match sql.dialect() {
-        Dialect::Sqlite => "substr(w.order_no, 1, instr(w.order_no, '.') - 1)",
+        // The subject of an event about the activity has no full stop.
+        Dialect::Sqlite => "substr(w.order_no, 1, instr(w.order_no || '.', '.') - 1)",
         Dialect::Postgres => "split_part(w.order_no, '.', 1)",
     };
     let statement = format!(
@@ -104,21 +105,22 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
 /// activity. Returns how many.
 async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
-    for (table, key, done) in records() {
+    for (table, key, order_no, done) in records() {
         let [start, end] = bounds(activity);
-        let condition = format!("order_no > ?1 AND order_no < ?2 AND {done}");
+        let condition = format!("{order_no} > ?1 AND {order_no} < ?2 AND {done}");
         erased += delete_batch(sql, table, key, &condition, vec![start, end, limit.into()]).await?;
     }
     Ok(erased)
 }
 
-/// The tables of an activity's records, their keys, and what is true of the rows that can be erased.
-fn records() -> [(&'static str, &'static str, String); 4] {
+/// The tables of an activity's records, their keys and columns of order numbers, and what is true of the rows that can
+/// be erased. The trigger that deletes an activity's SKUs deletes the events about the activity itself.
+fn records() -> [(&'static str, &'static str, &'static str, String); 4] {
     [
-        ("events", "order_no, step", "state <> 'waiting'".to_owned()),
-        ("callbacks", "id", format!("outcome <> '' AND outcome IN {}", unparked_outcomes())),
-        ("overpayments", "payment", "state = 'confirmed'".to_owned()),
-        ("dead_letters", "order_no", "1 = 1".to_owned()),
+        ("events", "subject, step", "subject", "state <> 'waiting'".to_owned()),
+        ("callbacks", "id", "order_no", format!("outcome <> '' AND outcome IN {}", unparked_outcomes())),
+        ("overpayments", "payment", "order_no", "state = 'confirmed'".to_owned()),
+        ("dead_letters", "order_no", "order_no", "1 = 1".to_owned()),
     ]
 }
 
@@ -127,8 +129,10 @@ fn records() -> [(&'static str, &'static str, String); 4] {
 async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreError> {
     let no_records: String = records()
         .iter()
-        .map(|(table, _, done)| {
-            format!(" AND NOT EXISTS (SELECT 1 FROM {table} r WHERE r.order_no > ?2 AND r.order_no < ?3 AND {done})")
+        .map(|(table, _, order_no, done)| {
+            format!(
+                " AND NOT EXISTS (SELECT 1 FROM {table} r WHERE r.{order_no} > ?2 AND r.{order_no} < ?3 AND {done})"
+            )
         })
         .collect();
     let statement = format!(

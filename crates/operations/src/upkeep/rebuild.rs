@@ -293,7 +293,8 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     /// Deletes `gate`, raises the epoch, and creates the gate of the new epoch.
     async fn start_epoch(&self, activity: &Activity, gate: &FoundGate) -> Result<FoundGate, Stop> {
         self.reset(gate.epoch, None).await?;
-        let raised = epochs::raise(self.sql, self.activity, activity.epoch, gate.epoch, gate.lost_epoch > 0).await?;
+        let lost_at = (gate.lost_epoch > 0).then_some(self.now);
+        let raised = epochs::raise(self.sql, self.activity, activity.epoch, gate.epoch, lost_at).await?;
         let epoch = raised.ok_or(Stop::Overtaken)?;
         let to_restore = order_rows::count(self.sql, self.activity).await?;
         self.reset(gate.epoch, Some((epoch, to_restore))).await?;

@@ -1,4 +1,4 @@
 UPDATE events
 SET state = e ->> 2, next_try_at = (e ->> 3)::bigint, last_error = e ->> 4
 FROM jsonb_array_elements((?1::text)::jsonb) AS e
-WHERE order_no = e ->> 0 AND step = (e ->> 1)::bigint AND events.state = 'waiting'
+WHERE subject = e ->> 0 AND step = (e ->> 1)::bigint AND events.state = 'waiting'

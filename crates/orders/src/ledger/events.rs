@@ -1,18 +1,19 @@
 //! The outbox of events in the ledger (E7).
 //!
-//! Triggers insert events in the statements that change orders. These functions claim events for delivery, record the
-//! attempts and erase old events.
+//! Triggers insert events in the statements that change orders and activities. These functions claim events for
+//! delivery, record the attempts and erase old events.
 
 use std::time::{Duration, Instant};
 
 use domain::{
-    event::{self, Event},
-    ids::OrderNo,
-    order::OrderStatus,
+    event::{Event, EventKey},
+    ids::{ActivityId, OrderNo},
+    order::Order,
     schema::EventType,
     time::Millis,
 };
 use schemars::JsonSchema;
+use serde_json::json;
 use stores::{
     ledger::{
         deletion::{count, delete_batch},
@@ -23,7 +24,7 @@ use stores::{
     reply::{non_empty, non_zero_time},
 };
 
-use super::order_rows;
+use super::order_rows::{self, OrderRow};
 use crate::dead_letters;
 
 /// How long a claimed event is reserved for the sweeper that claimed it, in milliseconds.
@@ -35,7 +36,7 @@ const DELIVERED_RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
 /// How long events that were never delivered are kept, in milliseconds.
 const UNDELIVERED_RETENTION_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
-/// Turns the outbox on or off. While it is off, changes of orders insert no events.
+/// Turns the outbox on or off. While it is off, changes insert no events.
 pub async fn set_enabled<S: Sql>(sql: &S, on: bool) -> Result<(), StoreError> {
     switches::set(sql, "events", on).await
 }
@@ -50,36 +51,52 @@ pub struct ClaimedEvent {
 }
 
 /// Claims up to `limit` due events. Their next attempt is moved ahead, so that no two sweepers send the same event at
-/// the same time. An event is not claimed while an earlier event of its order is waiting.
+/// the same time. An event is not claimed while an earlier event of its order or activity is waiting.
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<ClaimedEvent>, StoreError> {
     let statement = include_str!("../../sql/events/claim_due.sql");
     let rows = sql.run(statement, vec![now.0.into(), limit.into(), CLAIM_MS.into()]).await?;
     let mut claimed_rows = Vec::with_capacity(rows.len());
     for row in rows {
         let mut row = RowReader::new(row);
-        let order_no = row.parse(OrderNo::parse)?;
-        let status = row.parse(|text| OrderStatus::parse(text).ok_or(()))?;
-        claimed_rows.push((order_no, status, row.text()?, row.int()?, row.int()?, row.int()?, row.int()?));
+        let key = read_key(&mut row)?;
+        claimed_rows.push((key, row.text()?, row.int()?, row.int()?, row.int()?, row.int()?));
     }
-    let order_numbers: Vec<_> = claimed_rows.iter().map(|(order_no, ..)| order_no).collect();
+    let order_numbers: Vec<_> = claimed_rows
+        .iter()
+        .filter_map(|(key, ..)| if let EventKey::Order(order_no, _) = key { Some(order_no) } else { None })
+        .collect();
     let known_orders =
         if order_numbers.is_empty() { Vec::new() } else { order_rows::load_many(sql, &order_numbers).await? };
     let mut claimed = Vec::with_capacity(claimed_rows.len());
-    for (order_no, status, reason, pay_by, paid_at, happened_at, attempt) in claimed_rows {
-        let ledger_order = known_orders.iter().find(|row| row.order.order_no == order_no).map(|row| row.order.clone());
-        // A failed order has no row in the ledger; its dead letter describes it.
-        let order = match ledger_order {
-            Some(order) => Some(order),
-            None => dead_letters::load_failed_order(sql, &order_no).await?,
+    for (key, reason, pay_by, paid_at, happened_at, attempt) in claimed_rows {
+        let data = match &key {
+            EventKey::Activity(activity, _, epoch) => json!({ "activity": activity, "epoch": epoch }),
+            EventKey::Order(order_no, status) => {
+                let Some(mut order) = find_order(sql, &known_orders, order_no).await? else { continue };
+                order.status = *status;
+                order.reason = non_empty(reason);
+                (order.pay_by, order.paid_at) = (non_zero_time(pay_by), non_zero_time(paid_at));
+                order.checkout_url = None;
+                json!(order)
+            }
         };
-        let Some(mut order) = order else { continue };
-        order.status = status;
-        order.reason = non_empty(reason);
-        (order.pay_by, order.paid_at) = (non_zero_time(pay_by), non_zero_time(paid_at));
-        order.checkout_url = None;
-        claimed.push(ClaimedEvent { event: Event { order, happened_at: Millis(happened_at) }, attempt });
+        claimed.push(ClaimedEvent { event: Event { key, data, happened_at: Millis(happened_at) }, attempt });
     }
     Ok(claimed)
+}
+
+/// Reads the columns `subject`, `step` and `status`.
+fn read_key(row: &mut RowReader) -> Result<EventKey, StoreError> {
+    let (subject, step) = (row.text()?, row.int()?);
+    row.parse(|status| EventKey::parse(&subject, step, status).ok_or(()))
+}
+
+/// Finds an order. A failed one has no row in the ledger; its dead letter describes it.
+async fn find_order<S: Sql>(sql: &S, known: &[OrderRow], order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
+    match known.iter().find(|row| row.order.order_no == *order_no) {
+        Some(row) => Ok(Some(row.order.clone())),
+        None => dead_letters::load_failed_order(sql, order_no).await,
+    }
 }
 
 /// Result of an attempt to deliver an event.
@@ -109,8 +126,8 @@ pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttem
                 DeliveryAttempt::RetryAt(retry_at, error) => ("waiting", retry_at.0, error.as_str()),
                 DeliveryAttempt::Failed(error) => ("failed", 0, error.as_str()),
             };
-            let order = &event.order;
-            serde_json::json!([order.order_no.to_string(), event::step(order.status), state, next_try_at, error])
+            let (subject, step) = event.key.columns();
+            json!([subject, step, state, next_try_at, error])
         })
         .collect();
     let statement = match sql.dialect() {
@@ -131,15 +148,15 @@ const RESEND_TIME: Duration = Duration::from_secs(5);
 pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) -> Result<(usize, bool), StoreError> {
     const MAKE_DUE: &str = "UPDATE events SET state = 'waiting', attempts = 0, next_try_at = ?1 WHERE";
     if let Some(order_no) = order_no {
-        let statement = format!("{MAKE_DUE} order_no = ?2 RETURNING step");
+        let statement = format!("{MAKE_DUE} subject = ?2 RETURNING step");
         let resent = sql.run(&statement, vec![now.0.into(), order_no.to_string().into()]).await?.len();
         return Ok((resent, false));
     }
     // SQLite uses the index of ended events only if the statement contains the index's condition.
     let failed = format!(
-        "SELECT d.order_no, d.step FROM events d WHERE d.state = 'failed' AND d.state <> 'waiting' LIMIT {RESEND_BATCH}"
+        "SELECT d.subject, d.step FROM events d WHERE d.state = 'failed' AND d.state <> 'waiting' LIMIT {RESEND_BATCH}"
     );
-    let statement = format!("{MAKE_DUE} (order_no, step) IN ({failed})");
+    let statement = format!("{MAKE_DUE} (subject, step) IN ({failed})");
     let (started, mut resent) = (Instant::now(), 0);
     loop {
         // Counted before: while a function reads changed rows, SQLite keeps all others from writing.
@@ -160,9 +177,10 @@ pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) ->
 pub struct EventRecord {
     /// Its id, the same as in the message to the endpoint.
     pub id: String,
-    /// Its order.
-    #[schemars(with = "OrderNo")]
-    pub order_no: String,
+    /// Its activity.
+    pub activity: ActivityId,
+    /// Its order; null if it is about the activity.
+    pub order_no: Option<OrderNo>,
     /// Its type.
     #[schemars(with = "EventType")]
     pub r#type: String,
@@ -180,22 +198,26 @@ pub struct EventRecord {
     pub last_error: String,
 }
 
-const EVENT_COLUMNS: &str = "order_no, status, state, happened_at, attempts, next_try_at, last_error";
+const EVENT_COLUMNS: &str = "subject, step, status, state, happened_at, attempts, next_try_at, last_error";
 
 fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
     let mut row = RowReader::new(row);
-    let order_no = row.text()?;
-    let status = row.text()?;
-    let ulid = order_no.split_once('.').map_or("", |(_, ulid)| ulid);
+    let key = read_key(&mut row)?;
+    let (id, r#type) = (key.id(), key.event_type());
+    let (activity, order_no) = match key {
+        EventKey::Order(order_no, _) => (order_no.activity().clone(), Some(order_no)),
+        EventKey::Activity(activity, ..) => (activity, None),
+    };
     Ok(EventRecord {
-        id: format!("evt_{ulid}_{status}"),
-        r#type: format!("order.{status}"),
+        id,
+        activity,
+        order_no,
+        r#type,
         state: row.text()?,
         happened_at: Millis(row.int()?),
         attempts: row.int()?,
         next_try_at: Millis(row.int()?),
         last_error: row.text()?,
-        order_no,
     })
 }
 
@@ -210,7 +232,7 @@ pub async fn list_failed<S: Sql>(sql: &S) -> Result<Vec<EventRecord>, StoreError
 
 /// Lists the events of one order, in the order in which they happened.
 pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<EventRecord>, StoreError> {
-    let statement = format!("SELECT {EVENT_COLUMNS} FROM events WHERE order_no = ?1 ORDER BY step");
+    let statement = format!("SELECT {EVENT_COLUMNS} FROM events WHERE subject = ?1 ORDER BY step");
     sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
@@ -231,7 +253,7 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
     ] {
         let condition = format!("state = {state} AND happened_at <= ?1");
         let params = vec![now.plus(-retention_ms).0.into(), limit.into()];
-        erased += delete_batch(sql, "events", "order_no, step", &condition, params).await?;
+        erased += delete_batch(sql, "events", "subject, step", &condition, params).await?;
     }
     Ok(erased)
 }

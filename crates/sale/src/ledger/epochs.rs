@@ -3,14 +3,15 @@
 //! Every rebuild of Redis starts by raising the epoch in the ledger. Orders that an older epoch accepted and the ledger
 //! does not have are refused from then on.
 
-use domain::ids::ActivityId;
+use domain::{ids::ActivityId, time::Millis};
 use stores::{
     ledger::row_reader::RowReader,
     ports::{Sql, StoreError},
 };
 
 /// Starts a new epoch, later than `ledger_epoch`, which was read from the ledger, and than `redis_epoch`, which was
-/// read from the gate. `has_lost_orders` counts one more loss of Redis (G16). Returns the new epoch, or `None` if another rebuild has raised it since.
+/// read from the gate. With `lost_at`, counts one more loss of Redis (G16), and a trigger inserts an event. Returns the
+/// new epoch, or `None` if another rebuild has raised it since.
 ///
 /// # Errors
 /// See [`ledger`](super). An epoch that was raised and never used does no harm.
@@ -19,11 +20,12 @@ pub async fn raise<S: Sql>(
     activity: &ActivityId,
     ledger_epoch: i64,
     redis_epoch: i64,
-    has_lost_orders: bool,
+    lost_at: Option<Millis>,
 ) -> Result<Option<i64>, StoreError> {
     let statement = include_str!("../../sql/epochs/raise.sql");
     let new_epoch = ledger_epoch.max(redis_epoch) + 1;
-    let params = vec![activity.as_str().into(), ledger_epoch.into(), new_epoch.into(), has_lost_orders.into()];
+    let lost_at = lost_at.unwrap_or_default().0;
+    let params = vec![activity.as_str().into(), ledger_epoch.into(), new_epoch.into(), lost_at.into()];
     sql.run(statement, params).await?.into_iter().next().map(|row| RowReader::new(row).int()).transpose()
 }
 

@@ -89,6 +89,7 @@ CREATE OR REPLACE FUNCTION activities_delete_skus() RETURNS trigger LANGUAGE plp
 BEGIN
   DELETE FROM skus WHERE activity = OLD.id;
   DELETE FROM order_counts WHERE activity = OLD.id;
+  DELETE FROM events WHERE subject = OLD.id AND state <> 'waiting';
   RETURN OLD;
 END $$;
 
@@ -367,9 +368,10 @@ CREATE TABLE IF NOT EXISTS switches (
 
 -- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
 -- status in an order's life. An order reaches each position at most once, so `step` identifies the events of one order,
--- and sorts them.
+-- and sorts them. `subject` is the order's number; in an event about an activity it is the activity's id, and `step` its
+-- epoch.
 CREATE TABLE IF NOT EXISTS events (
-  order_no TEXT COLLATE "C" NOT NULL,
+  subject TEXT COLLATE "C" NOT NULL,
   step BIGINT NOT NULL,
   status TEXT NOT NULL,
   reason TEXT NOT NULL,
@@ -380,7 +382,7 @@ CREATE TABLE IF NOT EXISTS events (
   attempts BIGINT NOT NULL DEFAULT 0,
   next_try_at BIGINT NOT NULL,
   last_error TEXT NOT NULL DEFAULT '',
-  PRIMARY KEY (order_no, step)
+  PRIMARY KEY (subject, step)
 );
 
 CREATE INDEX IF NOT EXISTS events_waiting ON events (next_try_at) WHERE state = 'waiting';
@@ -391,7 +393,7 @@ CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at) WHERE sta
 CREATE OR REPLACE FUNCTION events_of_new() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
-    INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
     SELECT order_no, 1, status, reason, pay_by, paid_at, updated_at, updated_at FROM fresh
     ON CONFLICT DO NOTHING;
   END IF;
@@ -404,7 +406,7 @@ CREATE OR REPLACE TRIGGER events_of_new AFTER INSERT ON orders REFERENCING NEW T
 CREATE OR REPLACE FUNCTION events_of_moves() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
-    INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
     VALUES (NEW.order_no,
       CASE NEW.status WHEN 'paid' THEN 3 WHEN 'refunding' THEN 4 WHEN 'refunded' THEN 5 ELSE 2 END,
       NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
@@ -419,7 +421,7 @@ CREATE OR REPLACE TRIGGER events_of_moves AFTER UPDATE OF status ON orders FOR E
 CREATE OR REPLACE FUNCTION events_of_failures() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
-    INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
     VALUES (NEW.order_no, 0, 'failed', NEW.reason, 0, 0, NEW.died_at, NEW.died_at) ON CONFLICT DO NOTHING;
   END IF;
   RETURN NULL;
@@ -514,11 +516,12 @@ CREATE INDEX IF NOT EXISTS overpayments_of_order ON overpayments (order_no);
 CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
 
 -- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written. `losses`
--- counts the epochs that began because Redis had lost orders (G16).
+-- counts the epochs that began because Redis had lost orders (G16); the last one began at `lost_at`.
 CREATE TABLE IF NOT EXISTS epochs (
   activity TEXT PRIMARY KEY,
   epoch BIGINT NOT NULL CHECK (epoch > 0),
-  losses BIGINT NOT NULL DEFAULT 0
+  losses BIGINT NOT NULL DEFAULT 0,
+  lost_at BIGINT NOT NULL DEFAULT 0
 );
 
 -- An epoch only rises.
@@ -531,6 +534,18 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE TRIGGER epochs_rise BEFORE UPDATE ON epochs FOR EACH ROW EXECUTE FUNCTION epochs_rise();
+
+CREATE OR REPLACE FUNCTION events_of_losses() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
+    INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    VALUES (NEW.activity, NEW.epoch, 'restored', '', 0, 0, NEW.lost_at, NEW.lost_at) ON CONFLICT DO NOTHING;
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER events_of_losses AFTER UPDATE OF losses ON epochs FOR EACH ROW
+  WHEN (NEW.losses > OLD.losses) EXECUTE FUNCTION events_of_losses();
 
 -- Rebuilds that have begun and not ended (G5). `epoch` is the activity's when the rebuild began. `pass` and `position` say
 -- how far the backfill is: in this table, because a ledger that is restored from a backup must repeat it.

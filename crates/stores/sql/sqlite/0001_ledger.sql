@@ -87,6 +87,7 @@ CREATE TRIGGER IF NOT EXISTS activities_delete_skus BEFORE DELETE ON activities
 BEGIN
   DELETE FROM skus WHERE activity = OLD.id;
   DELETE FROM order_counts WHERE activity = OLD.id;
+  DELETE FROM events WHERE subject = OLD.id AND state <> 'waiting';
 END;
 
 CREATE INDEX IF NOT EXISTS activities_by_end ON activities (ends_at);
@@ -303,9 +304,10 @@ CREATE TABLE IF NOT EXISTS switches (
 
 -- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
 -- status in an order's life. An order reaches each position at most once, so `step` identifies the events of one order,
--- and sorts them.
+-- and sorts them. `subject` is the order's number; in an event about an activity it is the activity's id, and `step` its
+-- epoch.
 CREATE TABLE IF NOT EXISTS events (
-  order_no TEXT NOT NULL,
+  subject TEXT NOT NULL,
   step INTEGER NOT NULL,
   status TEXT NOT NULL,
   reason TEXT NOT NULL,
@@ -316,7 +318,7 @@ CREATE TABLE IF NOT EXISTS events (
   attempts INTEGER NOT NULL DEFAULT 0,
   next_try_at INTEGER NOT NULL,
   last_error TEXT NOT NULL DEFAULT '',
-  PRIMARY KEY (order_no, step)
+  PRIMARY KEY (subject, step)
 );
 
 CREATE INDEX IF NOT EXISTS events_waiting ON events (next_try_at) WHERE state = 'waiting';
@@ -326,7 +328,7 @@ CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at) WHERE sta
 CREATE TRIGGER IF NOT EXISTS events_of_new AFTER INSERT ON orders
 WHEN EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
 BEGIN
-  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
   VALUES (NEW.order_no, 1, NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at)
   ON CONFLICT DO NOTHING;
 END;
@@ -334,7 +336,7 @@ END;
 CREATE TRIGGER IF NOT EXISTS events_of_moves AFTER UPDATE OF status ON orders
 WHEN NEW.status <> OLD.status AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
 BEGIN
-  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
   VALUES (NEW.order_no,
     CASE NEW.status WHEN 'paid' THEN 3 WHEN 'refunding' THEN 4 WHEN 'refunded' THEN 5 ELSE 2 END,
     NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
@@ -344,7 +346,7 @@ END;
 CREATE TRIGGER IF NOT EXISTS events_of_failures AFTER INSERT ON dead_letters
 WHEN NEW.reason <> 'unreadable' AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
 BEGIN
-  INSERT INTO events (order_no, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
   VALUES (NEW.order_no, 0, 'failed', NEW.reason, 0, 0, NEW.died_at, NEW.died_at) ON CONFLICT DO NOTHING;
 END;
 
@@ -438,17 +440,25 @@ CREATE INDEX IF NOT EXISTS overpayments_of_order ON overpayments (order_no);
 CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
 
 -- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written. `losses`
--- counts the epochs that began because Redis had lost orders (G16).
+-- counts the epochs that began because Redis had lost orders (G16); the last one began at `lost_at`.
 CREATE TABLE IF NOT EXISTS epochs (
   activity TEXT PRIMARY KEY,
   epoch INTEGER NOT NULL CHECK (epoch > 0),
-  losses INTEGER NOT NULL DEFAULT 0
+  losses INTEGER NOT NULL DEFAULT 0,
+  lost_at INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- An epoch only rises.
 CREATE TRIGGER IF NOT EXISTS epochs_rise BEFORE UPDATE ON epochs WHEN NEW.epoch <= OLD.epoch
 BEGIN
   SELECT RAISE(ABORT, 'illegal move');
+END;
+
+CREATE TRIGGER IF NOT EXISTS events_of_losses AFTER UPDATE OF losses ON epochs
+WHEN NEW.losses > OLD.losses AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
+BEGIN
+  INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  VALUES (NEW.activity, NEW.epoch, 'restored', '', 0, 0, NEW.lost_at, NEW.lost_at) ON CONFLICT DO NOTHING;
 END;
 
 -- Rebuilds that have begun and not ended (G5). `epoch` is the activity's when the rebuild began. `pass` and `position` say
