@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::{
     engine::{Engine, target_directory},
     http::Client,
+    manifest::Manifest,
     open_files,
     poll::{self, Probe},
     process::Process,
@@ -87,8 +88,11 @@ impl Settings {
         // Not the project: a developer's `.env` there is for `spin up`.
         command.current_dir(&directory).args(["up", "-f"]).arg(self.root.join(&self.manifest));
         command.args(self.components.iter().flat_map(|id| ["-c", id]));
-        command.args(["--listen", &self.listen.to_string()]);
-        command.args(["--max-instance-reuse-count", MAX_INSTANCE_REUSE_COUNT]);
+        // Spin's Redis trigger does not know the options of the HTTP trigger.
+        if self.components.is_empty() || self.components != Manifest::read(&self.root)?.components_for("redis") {
+            command.args(["--listen", &self.listen.to_string()]);
+            command.args(["--max-instance-reuse-count", MAX_INSTANCE_REUSE_COUNT]);
+        }
         command.arg("--state-dir").arg(&directory).arg("--runtime-config-file").arg(&config);
         self.variables.apply_to(&mut command);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
