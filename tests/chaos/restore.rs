@@ -121,6 +121,10 @@ impl Installation {
 
     /// Runs `restore` and starts what it asks for.
     fn restore(&mut self, backup: &Path, options: &[&str]) {
+        // As `/` is: the users of the servers enter it.
+        let mode = || fs::metadata(&self.root).expect("ROOT").permissions().mode() & 0o777;
+        fs::create_dir(&self.root).expect("ROOT");
+        fs::set_permissions(&self.root, fs::Permissions::from_mode(0o755)).expect("a mode");
         let mut command = self.script("restore");
         let mut script =
             Process::spawn("restore", command.args(options).arg(backup).arg(&self.root), None).expect("restore");
@@ -137,6 +141,7 @@ impl Installation {
         wait_for(&mut script, "Start stampede now");
         self.app.restart();
         wait_for(&mut script, "--resume");
+        assert_eq!(mode(), 0o755);
         println!("{}", script.complete_output());
     }
 

@@ -14,11 +14,11 @@
 
 local options = cjson.decode(ARGV[1])
 local new_epoch = options.new_epoch
-local gate = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'restoring')
+local gate = redis.call('HMGET', KEYS[1], 'state', 'epoch', 'restoring', 'stopped')
 local state, epoch = gate[1], tonumber(gate[2] or 0)
 if epoch > (new_epoch or options.gate_epoch) then return { 'fenced' } end
 local outdated = new_epoch and epoch < new_epoch
-local is_selling = state and gate[2] and not gate[3] and not outdated
+local is_selling = state and gate[2] and not gate[3] and not gate[4] and not outdated
 if is_selling and state ~= 'paused' and state ~= 'closed' then return { 'open' } end
 if redis.call('XLEN', KEYS[3]) + redis.call('HLEN', KEYS[2]) > 0 then return { 'queued' } end
 redis.call('DEL', KEYS[1])

@@ -6,7 +6,8 @@
 --       reached, or the order is neither cancelled nor expired) | later (the order is queued again, or the activity is being
 --       rebuilt: retry)
 
-if redis.call('HEXISTS', KEYS[1], 'restoring') == 1 or redis.call('HEXISTS', KEYS[6], string.sub(KEYS[2], -26)) == 1 then
+local unfinished = redis.call('HMGET', KEYS[1], 'restoring', 'stopped')
+if unfinished[1] or unfinished[2] or redis.call('HEXISTS', KEYS[6], string.sub(KEYS[2], -26)) == 1 then
   return { 'later' }
 end
 local options = cjson.decode(ARGV[1])

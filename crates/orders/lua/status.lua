@@ -8,9 +8,9 @@
 local now = read_time()
 local order = read_order(KEYS[4], KEYS[2], KEYS[1])
 if not order[1] then
-  local gate = redis.call('HMGET', KEYS[3], 'epoch', 'restoring')
+  local gate = redis.call('HMGET', KEYS[3], 'epoch', 'restoring', 'stopped')
   local is_queued = redis.call('HEXISTS', KEYS[4], string.sub(KEYS[1], -26)) == 1
-  return { gate[1] and not gate[2] and not is_queued and 'absent' or 'unknown', now }
+  return { gate[1] and not gate[2] and not gate[3] and not is_queued and 'absent' or 'unknown', now }
 end
 table.insert(order, 1, 'found')
 order[#order + 1] = now

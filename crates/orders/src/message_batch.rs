@@ -80,11 +80,8 @@ pub(super) async fn write<R: Redis, S: Sql>(
         Err(error) => return Err(error),
     };
 
-    for (order, answer) in orders.iter().zip(&mut answers).filter(|(_, answer)| **answer == InsertAnswer::PlaceTaken) {
-        // First the gate: once the order is in the ledger, nothing shows the loss any more.
-        stream::stop(redis, activity, order.position()).await?;
-        let unplaced = NewOrder { sequence: 0, ..(*order).clone() };
-        *answer = insert(sql, activity, &[&unplaced], now).await?[0];
+    if answers.contains(&InsertAnswer::PlaceTaken) {
+        answers = insert_unplaced(redis, sql, activity, &orders, now).await?;
     }
 
     // An order that the ledger has was inserted now or earlier; either way its state is applied in Redis. An order that
@@ -103,6 +100,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
     }
     let remaining = if any_missing { activities::remaining_units(sql, activity).await? } else { HashMap::new() };
 
+    let mut sold_again = Position::default();
     let (mut transitions, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
     for (((message, order), state), answer) in readable.into_iter().zip(orders).zip(states).zip(answers) {
         if let Some(mut state) = state {
@@ -130,8 +128,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
         } else if fits {
             LIMIT_REACHED
         } else {
-            // Redis sold units that the ledger has sold before: it has lost orders (G16).
-            stream::stop(redis, activity, order.position()).await?;
+            sold_again = sold_again.max(order.position());
             NO_ROOM
         };
         letters.push((order.order_no.to_string(), message.text.clone(), reason));
@@ -140,6 +137,10 @@ pub(super) async fn write<R: Redis, S: Sql>(
         } else {
             transitions.push(failed_transition(order, reason, &message.stream_id));
         }
+    }
+    if sold_again != Position::default() {
+        // Redis sold units that the ledger has sold before: it has lost orders (G16).
+        stream::stop(redis, activity, sold_again).await?;
     }
     // I4: operators see a failed order before its buyer does.
     dead_letters::record(sql, &letters, now).await?;
@@ -193,8 +194,12 @@ pub async fn insert<S: Sql>(
         Err(StoreError::LedgerDataException(_)) => Ok(InsertAnswer::CannotStore),
         Err(error) => Err(error),
     };
-    let answer = insert(orders).await?;
-    if answer == InsertAnswer::Accepted || orders.len() == 1 {
+    let mut answer = insert(orders).await?;
+    if answer == InsertAnswer::PlaceTaken {
+        // Another writer may have inserted the same orders in the meantime.
+        answer = insert(orders).await?;
+    }
+    if matches!(answer, InsertAnswer::Accepted | InsertAnswer::PlaceTaken) || orders.len() == 1 {
         return Ok(vec![answer; orders.len()]);
     }
     let mut answers = Vec::with_capacity(orders.len());
@@ -202,6 +207,21 @@ pub async fn insert<S: Sql>(
         answers.push(insert(&[order]).await?);
     }
     Ok(answers)
+}
+
+/// Inserts orders of which one has the place of another order: Redis has lost that one (G16).
+async fn insert_unplaced<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    orders: &[&NewOrder],
+    now: Millis,
+) -> Result<Vec<InsertAnswer>, StoreError> {
+    // First the gate: once the orders are in the ledger, nothing shows the loss any more.
+    let last = orders.iter().map(|order| order.position()).max().unwrap_or_default();
+    stream::stop(redis, activity, last).await?;
+    let unplaced: Vec<_> = orders.iter().map(|order| NewOrder { sequence: 0, ..(*order).clone() }).collect();
+    insert(sql, activity, &unplaced.iter().collect::<Vec<_>>(), now).await
 }
 
 /// Moves messages that cannot be parsed to the dead letters, and deletes them from the stream: they hold no order.

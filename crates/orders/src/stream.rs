@@ -176,8 +176,10 @@ pub struct Waiting {
 /// How a gate compares with the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceOutcome {
-    /// There is no gate, or a rebuild has not finished it.
+    /// There is no gate.
     NoGate,
+    /// A rebuild has not finished the gate, which has this epoch.
+    Restoring(i64),
     /// The gate is stopped: Redis has lost orders that it accepted, up to this one at least.
     Stopped(Position),
     /// The gate has the ledger's epoch.
@@ -189,14 +191,13 @@ pub enum FenceOutcome {
         /// Milliseconds since the gate was last warmed up.
         unchanged_ms: i64,
     },
-    /// The gate had an older epoch, and is deleted now.
-    Deleted,
+    /// The gate has an older epoch, and is stopped.
+    Fenced(Position),
     /// The gate has this later epoch: the ledger was restored from a backup.
     Newer(i64),
 }
 
-/// Deletes the gate if its epoch is older than that of `expected`, the ledger's; stops it if it is behind the ledger's last
-/// order of that epoch (G16); removes the `outdated` messages from the stream, which operators can see as dead letters by
+/// Stops the gate if it is behind `expected`, the ledger's epoch and its last order of that (G16); removes the `outdated` messages from the stream, which operators can see as dead letters by
 /// now; returns units to the stock that no order holds (`lua/fence.lua`).
 ///
 /// Returns how the gate compared, and what waits for a writer.
@@ -224,7 +225,8 @@ pub async fn fence<R: Redis>(
     let outcome = match word.as_str() {
         "no_gate" => FenceOutcome::NoGate,
         "stopped" => FenceOutcome::Stopped(Position { epoch: reply.int()?, sequence: reply.int()? }),
-        "deleted" => FenceOutcome::Deleted,
+        "restoring" => FenceOutcome::Restoring(reply.int()?),
+        "fenced" => FenceOutcome::Fenced(Position { epoch: reply.int()?, sequence: reply.int()? }),
         "newer" => FenceOutcome::Newer(reply.int()?),
         "current" => FenceOutcome::Current { version: reply.int()?, lowered: reply.int()?, unchanged_ms: reply.int()? },
         word => return Err(unexpected(word)),

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use domain::{activity::ActivityState, http::problem::Code, order::OrderStatus};
+use domain::{activity::ActivityState, http::problem::Code, order::OrderStatus, time::Millis};
 use operations::upkeep::{rebuild::RebuildOutcome, report::Report};
 use orders::{
     dead_letters::{self, RequeueOutcome},
@@ -109,7 +109,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_its_first_message() {
         let fixture = new_fixture(ledger, 5, 1).await;
         fixture.pending_order(1, "ada", 1).await;
         // Another Redis was rebuilt meanwhile: the ledger's epoch is later.
-        epochs::raise(&fixture.sql, &fixture.activity, 1, 0, None).await.unwrap();
+        epochs::raise(&fixture.sql, &fixture.activity, 1, 0, Millis(0)).await.unwrap();
         fixture.queue_orders(2..=3).await;
         let written = fixture.write_batch().await.unwrap();
         assert_eq!((written.written, written.failed), (0, 2), "{ledger}");
@@ -133,7 +133,7 @@ async fn an_old_redis_that_comes_back_is_fenced_by_the_sweeper() {
         let all = [fixture.activity.clone()];
         check_gates(&fixture.redis, &fixture.sql, &all, NOW, &mut report).await;
         assert_eq!(report.fenced, 0, "{ledger}: a gate of the current epoch was fenced");
-        epochs::raise(&fixture.sql, &fixture.activity, 1, 0, None).await.unwrap();
+        epochs::raise(&fixture.sql, &fixture.activity, 1, 0, Millis(0)).await.unwrap();
         check_gates(&fixture.redis, &fixture.sql, &all, NOW, &mut report).await;
         assert_eq!(report.fenced, 1, "{ledger}");
         let refused = fixture.reserve(1, "ada", 1).await.unwrap().outcome;

@@ -1,20 +1,22 @@
 //! A Redis that loses the last orders that it accepted, and goes on: the sale stops, a sweep rebuilds it, and it opens
 //! again without a person (G16; I1, I2, I4).
 
+use std::collections::BTreeSet;
+
 use domain::{http::problem::Code, order::OrderStatus};
 use operations::upkeep::{
     budget::Budget,
-    rebuild::{RebuildOutcome, continue_interrupted},
+    rebuild::{Progress, RebuildOutcome, Step, continue_interrupted},
     report::Report,
 };
-use orders::ledger::events;
+use orders::{ledger::events, stream};
 use sale::reserve::{Position, ReserveOutcome, ReserveReply, ReserveRequest, reserve};
 use serde_json::json;
 use stores::Sql;
 
 use crate::{
     fakes::FakeEndpoint,
-    fixture::{LEDGERS, NOW, RealFixture, TICKET_SECRET, check_gates, new_fixture},
+    fixture::{LEDGERS, NOW, ONE_ORDER, RealFixture, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture},
     operations::epochs::{pause, rebuild_and_resume, resume},
     orders::events::{LATER, deliver_all},
 };
@@ -184,5 +186,59 @@ async fn the_event_of_a_loss_is_listed_sent_again_and_erased_like_those_of_order
         fixture.sql.run("DELETE FROM endpoints", Vec::new()).await.unwrap();
         assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 1, "{ledger}");
         assert_eq!(events::erase(&fixture.sql, LATER.plus(7 * 24 * 3_600_000), 100).await.unwrap(), 1, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_failover_that_loses_a_rebuild_or_its_end_is_rebuilt_by_sweeps() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 2, 1).await;
+        fixture.pending_order(1, "ada", 1).await;
+        let before = fixture.snapshot_redis().await;
+        rebuild_and_resume(&fixture).await;
+        fixture.lose_redis_writes(&before).await;
+        assert_eq!(sweep(&fixture).await, (0, vec![RebuildOutcome::Done { orders: 1, epoch: 3 }]), "{ledger}");
+        assert_eq!(fixture.refusal(2, "bob", 1).await, None, "{ledger}");
+
+        pause(&fixture).await;
+        while !matches!(
+            fixture.rebuild(ONE_ORDER).await.unwrap(),
+            RebuildOutcome::Running(Progress { step: Step::Restore, .. })
+        ) {}
+        let unfinished = fixture.snapshot_redis().await;
+        fixture.rebuild(WHOLE_REBUILD).await.unwrap();
+        resume(&fixture).await;
+        fixture.lose_redis_writes(&unfinished).await;
+        assert_eq!(sweep(&fixture).await, (0, vec![]), "{ledger}: the rebuild may be a request's");
+        let rebuilt =
+            continue_interrupted(&fixture.redis, &fixture.sql, TICKET_SECRET, NOW.plus(10_000), Budget::SWEEP);
+        let outcomes: Vec<_> = rebuilt.await.unwrap().into_iter().map(|(_, outcome)| outcome.unwrap()).collect();
+        assert_eq!(outcomes, [RebuildOutcome::Done { orders: 2, epoch: 4 }], "{ledger}");
+        assert_eq!(fixture.units().await, (0, 2, 0), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_large_sale_that_is_rebuilt_leaves_time_to_the_others() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 2, 1).await;
+        fixture.queue_orders([1, 2]).await;
+        fixture.write_batch().await.unwrap();
+        let (first, second) = (fixture.publish_second_activity().await, fixture.activity.clone());
+        for activity in [&first, &second] {
+            stream::stop(&fixture.redis, activity, Position { epoch: 1, sequence: 9 }).await.unwrap();
+        }
+        let listed = [first, second];
+        let mut rebuilt = BTreeSet::new();
+        for round in 0..20 {
+            let now = NOW.plus(round * 10_000);
+            check_gates(&fixture.redis, &fixture.sql, &listed, now, &mut Report::default()).await;
+            let outcomes =
+                continue_interrupted(&fixture.redis, &fixture.sql, TICKET_SECRET, now, ONE_ORDER).await.unwrap();
+            assert_eq!(outcomes.len(), usize::from(rebuilt.len() < 2), "{ledger}: one has all the time of a sweep");
+            let done = |(_, outcome): &(_, Result<_, _>)| matches!(outcome, Ok(RebuildOutcome::Done { .. }));
+            rebuilt.extend(outcomes.into_iter().filter(done).map(|(activity, _)| activity.to_string()));
+        }
+        assert_eq!(rebuilt.len(), 2, "{ledger}");
     }
 }

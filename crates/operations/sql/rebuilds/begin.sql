@@ -1,5 +1,5 @@
-INSERT INTO rebuilds (activity, version, epoch, due_at)
-VALUES (?1, CAST(?2 AS BIGINT), CAST(?3 AS BIGINT), CAST(?4 AS BIGINT))
+INSERT INTO rebuilds (activity, version, epoch, due_at, lost_at)
+VALUES (?1, CAST(?2 AS BIGINT), CAST(?3 AS BIGINT), CAST(?4 AS BIGINT), CAST(?5 AS BIGINT))
 ON CONFLICT (activity) DO UPDATE SET
   pass = CASE
     WHEN rebuilds.version = excluded.version AND rebuilds.epoch = excluded.epoch THEN rebuilds.pass
@@ -15,5 +15,6 @@ ON CONFLICT (activity) DO UPDATE SET
   END,
   version = excluded.version,
   epoch = excluded.epoch,
-  due_at = excluded.due_at
-RETURNING version, epoch, pass, position, live_orders_differ
+  due_at = excluded.due_at,
+  lost_at = CASE WHEN rebuilds.lost_at > 0 THEN rebuilds.lost_at ELSE excluded.lost_at END
+RETURNING version, epoch, pass, position, live_orders_differ, lost_at

@@ -22,6 +22,8 @@ pub struct BegunRebuild {
     pub position: i64,
     /// Whether a later pass has orders to write.
     pub live_orders_differ: bool,
+    /// When it was found that Redis has lost orders; 0 if it has not (G16).
+    pub lost_at: Millis,
 }
 
 /// Begins a rebuild, or continues a rebuild that began in the same `epoch` with the same `version`. The sweeper continues
@@ -32,9 +34,10 @@ pub async fn begin<S: Sql>(
     version: i64,
     epoch: i64,
     due_at: Millis,
+    lost_at: Millis,
 ) -> Result<BegunRebuild, StoreError> {
     let statement = include_str!("../../sql/rebuilds/begin.sql");
-    let params = vec![activity.as_str().into(), version.into(), epoch.into(), due_at.0.into()];
+    let params = vec![activity.as_str().into(), version.into(), epoch.into(), due_at.0.into(), lost_at.0.into()];
     let mut row = RowReader::new(sql.run(statement, params).await?.into_iter().next().unwrap_or_default());
     Ok(BegunRebuild {
         version: row.int()?,
@@ -42,7 +45,23 @@ pub async fn begin<S: Sql>(
         pass: row.int()?,
         position: row.int()?,
         live_orders_differ: row.int()? == 1,
+        lost_at: Millis(row.int()?),
     })
+}
+
+/// Has the sweeper begin a rebuild at `due_at`, unless one has begun or is due.
+pub async fn schedule<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    version: i64,
+    epoch: i64,
+    due_at: Millis,
+    lost_at: Millis,
+) -> Result<(), StoreError> {
+    let statement = "INSERT INTO rebuilds (activity, version, epoch, due_at, lost_at) VALUES (?1, CAST(?2 AS BIGINT), \
+         CAST(?3 AS BIGINT), CAST(?4 AS BIGINT), CAST(?5 AS BIGINT)) ON CONFLICT (activity) DO NOTHING";
+    let params = vec![activity.as_str().into(), version.into(), epoch.into(), due_at.0.into(), lost_at.0.into()];
+    sql.run(statement, params).await.map(|_| ())
 }
 
 /// Moves the backfill from `from` to `to`. Does nothing if another request has moved it.

@@ -44,7 +44,7 @@ pub struct ComparedGates {
     outcomes: Vec<(ExpectedGate, FenceOutcome)>,
 }
 
-/// Compares every gate with the ledger. A gate of an older epoch is deleted: an old Redis came back, and the ledger would
+/// Compares every gate with the ledger. A gate of an older epoch is stopped: an old Redis came back, and the ledger would
 /// refuse the orders that it accepts (G5). [`correct_gates`] does the rest.
 ///
 /// # Errors
@@ -107,7 +107,8 @@ async fn has_messages<R: Redis, S: Sql>(
 ///
 /// - A gate of a later epoch raises the epoch of the ledger, which was restored from a backup: otherwise Redis would
 ///   ignore all transitions.
-/// - A stopped gate is rebuilt in the sweep's next step: Redis has lost orders (G16).
+/// - A stopped gate is rebuilt in the sweep's next step: Redis has lost orders (G16). So is one whose rebuild nobody
+///   continues, later.
 /// - A gate of an older version is warmed up: an operator's change did not reach Redis. A change that may still be
 ///   under way is left alone.
 /// - A gate of a later version, or with totals lowered for one, belongs to a request that died, or to a ledger that was
@@ -151,14 +152,21 @@ async fn correct<R: Redis, S: Sql>(
 ) -> Result<(), StoreError> {
     match outcome {
         FenceOutcome::NoGate => report.without_gate += usize::from(expected.required),
-        FenceOutcome::Stopped(lost) => {
-            report.stopped += 1;
+        FenceOutcome::Restoring(epoch) => {
+            report.without_gate += usize::from(expected.required);
+            // If a failover has brought it back, no row says that it has to be finished.
+            let due_at = operator.now.plus(Budget::REQUEST.left_to_caller_ms);
+            rebuilds::schedule(operator.sql, &expected.id, expected.version, epoch - 1, due_at, Millis(0)).await?;
+        }
+        FenceOutcome::Stopped(lost) | FenceOutcome::Fenced(lost) => {
+            let is_fenced = matches!(outcome, FenceOutcome::Fenced(_));
+            report.fenced += usize::from(is_fenced);
+            report.stopped += usize::from(!is_fenced);
             let because = format!("it has lost orders up to number {} of epoch {}", lost.sequence, lost.epoch);
             report.add_notice("Redis lost orders of a sale, which is rebuilt", "activity", &expected.id, because);
             let epoch = lost.epoch.max(expected.last_order.epoch);
-            rebuilds::begin(operator.sql, &expected.id, expected.version, epoch, operator.now).await?;
+            rebuilds::schedule(operator.sql, &expected.id, expected.version, epoch, operator.now, operator.now).await?;
         }
-        FenceOutcome::Deleted => report.fenced += 1,
         FenceOutcome::Newer(gate_epoch) => {
             let raised = epochs::raise_to(operator.sql, &expected.id, gate_epoch).await?;
             report.caught_up += usize::from(raised);

@@ -214,7 +214,9 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             }
         }
         let due_at = self.now.plus(self.budget.left_to_caller_ms);
-        let begun = rebuilds::begin(self.sql, self.activity, activity.version, epoch_before, due_at).await?;
+        let lost_at = if gate.lost_epoch > 0 { self.now } else { Millis(0) };
+        let begun = rebuilds::begin(self.sql, self.activity, activity.version, epoch_before, due_at, lost_at).await?;
+        let lost_at = begun.lost_at;
         if has_begun {
             return self.restore_orders(gate, timer).await;
         }
@@ -226,7 +228,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         if gate.epoch > 0 {
             self.backfill(&gate, begun, timer).await?;
         }
-        let gate = self.start_epoch(&activity, &gate).await?;
+        let gate = self.start_epoch(&activity, &gate, lost_at).await?;
         self.restore_orders(gate, timer).await
     }
 
@@ -291,9 +293,8 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     }
 
     /// Deletes `gate`, raises the epoch, and creates the gate of the new epoch.
-    async fn start_epoch(&self, activity: &Activity, gate: &FoundGate) -> Result<FoundGate, Stop> {
+    async fn start_epoch(&self, activity: &Activity, gate: &FoundGate, lost_at: Millis) -> Result<FoundGate, Stop> {
         self.reset(gate.epoch, None).await?;
-        let lost_at = (gate.lost_epoch > 0).then_some(self.now);
         let raised = epochs::raise(self.sql, self.activity, activity.epoch, gate.epoch, lost_at).await?;
         let epoch = raised.ok_or(Stop::Overtaken)?;
         let to_restore = order_rows::count(self.sql, self.activity).await?;
@@ -372,8 +373,8 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     }
 }
 
-/// Continues the rebuilds that are due, as the sweeper does, within one `budget`. Returns
-/// each with its outcome: an activity whose rebuild fails delays no other.
+/// Continues the rebuilds that are due, as the sweeper does, within one `budget`. Returns each with its outcome: an activity
+/// whose rebuild fails delays no other.
 pub async fn continue_interrupted<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
@@ -383,11 +384,15 @@ pub async fn continue_interrupted<R: Redis, S: Sql>(
 ) -> Result<Vec<(ActivityId, Result<RebuildOutcome, StoreError>)>, StoreError> {
     let started = Instant::now();
     let mut outcomes = Vec::new();
-    for (activity, epoch) in rebuilds::list_due(sql, now).await? {
+    let due = rebuilds::list_due(sql, now).await?;
+    let count = due.len();
+    for (index, (activity, epoch)) in due.into_iter().enumerate() {
         if !outcomes.is_empty() && started.elapsed() >= budget.time {
             break;
         }
-        let budget = Budget { time: budget.time.saturating_sub(started.elapsed()), ..budget };
+        // A large sale leaves time to the others.
+        let share = budget.time.saturating_sub(started.elapsed()) / u32::try_from(count - index).unwrap_or(1);
+        let budget = Budget { time: share, ..budget };
         let now = time_since(now, started);
         let rebuild = Rebuild { redis, sql, activity: &activity, ticket_secret, now, budget };
         sql.forget_timeouts();

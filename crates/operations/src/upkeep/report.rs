@@ -30,7 +30,7 @@ pub struct Report {
     pub resent: usize,
     /// Orders that a later version of the app has queued: they wait for its writers.
     pub newer: usize,
-    /// Gates deleted because their epoch is older than the ledger's: these activities need a rebuild.
+    /// Gates stopped because their epoch is older than the ledger's: the sweeper rebuilds them.
     pub fenced: usize,
     /// Activities that Redis has lost orders of: they sell nothing until the sweeper has rebuilt them.
     pub stopped: usize,

@@ -10,7 +10,7 @@ use stores::{
 };
 
 /// Starts a new epoch, later than `ledger_epoch`, which was read from the ledger, and than `redis_epoch`, which was
-/// read from the gate. With `lost_at`, counts one more loss of Redis (G16), and a trigger inserts an event. Returns the
+/// read from the gate. With a `lost_at` above 0, counts one more loss of Redis (G16), and a trigger inserts an event. Returns the
 /// new epoch, or `None` if another rebuild has raised it since.
 ///
 /// # Errors
@@ -20,12 +20,11 @@ pub async fn raise<S: Sql>(
     activity: &ActivityId,
     ledger_epoch: i64,
     redis_epoch: i64,
-    lost_at: Option<Millis>,
+    lost_at: Millis,
 ) -> Result<Option<i64>, StoreError> {
     let statement = include_str!("../../sql/epochs/raise.sql");
     let new_epoch = ledger_epoch.max(redis_epoch) + 1;
-    let lost_at = lost_at.unwrap_or_default().0;
-    let params = vec![activity.as_str().into(), ledger_epoch.into(), new_epoch.into(), lost_at.into()];
+    let params = vec![activity.as_str().into(), ledger_epoch.into(), new_epoch.into(), lost_at.0.into()];
     sql.run(statement, params).await?.into_iter().next().map(|row| RowReader::new(row).int()).transpose()
 }
 

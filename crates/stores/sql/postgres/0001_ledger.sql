@@ -556,7 +556,8 @@ CREATE TABLE IF NOT EXISTS rebuilds (
   pass BIGINT NOT NULL DEFAULT 0,
   position BIGINT NOT NULL DEFAULT 0,
   live_orders_differ BIGINT NOT NULL DEFAULT 0 CHECK (live_orders_differ IN (0, 1)),
-  due_at BIGINT NOT NULL
+  due_at BIGINT NOT NULL,
+  lost_at BIGINT NOT NULL DEFAULT 0
 );
 
 -- G3: the token grows each time the lease is acquired; a statement under a lease checks it.

@@ -470,7 +470,8 @@ CREATE TABLE IF NOT EXISTS rebuilds (
   pass INTEGER NOT NULL DEFAULT 0,
   position INTEGER NOT NULL DEFAULT 0,
   live_orders_differ INTEGER NOT NULL DEFAULT 0 CHECK (live_orders_differ IN (0, 1)),
-  due_at INTEGER NOT NULL
+  due_at INTEGER NOT NULL,
+  lost_at INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 
 -- G3: the token grows each time the lease is acquired; a statement under a lease checks it.

@@ -1,6 +1,7 @@
 // Makes an order again that the shop has lost (G16): what a failover of Redis loses is known to its buyer alone.
 
 import { client } from "../shared/client.js";
+import { isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import { tab } from "../shared/storage.js";
 
@@ -22,6 +23,9 @@ export async function sendAgain(activity, orderNo, onStep) {
   if (!kept || !ticket) return null;
   const obtainTicket = async () => ({ ticket, order_no: orderNo, unanswered: true });
   const outcome = await client.buy(activity, { ...kept, obtainTicket, dropTicket() {}, onStep });
-  if (outcome.kind === "refused") tab.removeItem(keyOf(orderNo));
+  if (outcome.kind !== "refused") return outcome;
+  // The sale may still be closed: its page tries again.
+  if (isTransient(outcome.error)) return { kind: "unknown" };
+  tab.removeItem(keyOf(orderNo));
   return outcome;
 }
