@@ -10,9 +10,12 @@ use operations::upkeep::{
     report::Report,
 };
 use orders::{ledger::events, stream};
-use sale::reserve::{Position, ReserveOutcome, ReserveReply, ReserveRequest, reserve};
+use sale::{
+    ledger::epochs,
+    reserve::{Position, ReserveOutcome, ReserveReply, ReserveRequest, reserve},
+};
 use serde_json::json;
-use stores::Sql;
+use stores::{Sql, ports::SqlValue};
 
 use crate::{
     fakes::FakeEndpoint,
@@ -241,5 +244,22 @@ async fn a_large_sale_that_is_rebuilt_leaves_time_to_the_others() {
             rebuilt.extend(outcomes.into_iter().filter(done).map(|(activity, _)| activity.to_string()));
         }
         assert_eq!(rebuilt.len(), 2, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_loss_whose_count_got_no_answer_is_counted_once() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let listed = std::slice::from_ref(&fixture.activity);
+        stream::stop(&fixture.redis, &fixture.activity, Position { epoch: 1, sequence: 9 }).await.unwrap();
+        check_gates(&fixture.redis, &fixture.sql, listed, NOW, &mut Report::default()).await;
+        // A rebuild has deleted the gate and counted the loss with the new epoch, and does not know it.
+        fixture.run_redis(&["DEL", &fixture.key("gate")]).await;
+        epochs::raise(&fixture.sql, &fixture.activity, 1, 1, NOW).await.unwrap();
+        assert_eq!(sweep(&fixture).await, (0, vec![RebuildOutcome::Done { orders: 0, epoch: 3 }]), "{ledger}");
+        let statement = "SELECT losses FROM epochs WHERE activity = ?1";
+        let rows = fixture.sql.run(statement, vec![fixture.activity.as_str().into()]).await.unwrap();
+        assert_eq!(rows, [[SqlValue::Int(1)]], "{ledger}");
     }
 }

@@ -16,5 +16,9 @@ ON CONFLICT (activity) DO UPDATE SET
   version = excluded.version,
   epoch = excluded.epoch,
   due_at = excluded.due_at,
-  lost_at = CASE WHEN rebuilds.lost_at > 0 THEN rebuilds.lost_at ELSE excluded.lost_at END
+  -- A loss that an epoch has counted is not one of the next.
+  lost_at = CASE
+    WHEN rebuilds.lost_at > 0 AND rebuilds.epoch = excluded.epoch THEN rebuilds.lost_at
+    ELSE excluded.lost_at
+  END
 RETURNING version, epoch, pass, position, live_orders_differ, lost_at
