@@ -1,4 +1,4 @@
-// The notice of a page: one message at a time, with an optional countdown and link.
+// The notice of a page: one message at a time, with an optional countdown and link, until the visitor closes it.
 
 import { byId, el, setText, setVisible } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
@@ -23,6 +23,9 @@ export function showNotice(notice, newTopic = null) {
   }
   topic = newTopic;
   box.dataset.tone = notice.tone;
+  if (!box.querySelector(".close")) {
+    box.append(el("button", { type: "button", class: "plain close", "aria-label": t("close"), testid: "notice-close", onclick: () => showNotice(null) }, "×"));
+  }
   setVisible(box, true);
   setText(byId("notice-text"), notice.text);
   byId("notice-more").replaceChildren(

@@ -7,11 +7,11 @@ export { isTransient } from "./client.js";
 
 /** The text to show for an error of a request. */
 export function explain(error) {
-  if (error instanceof Unreachable) return t("problem.unreachable");
+  if (error instanceof Unreachable) return t(navigator.onLine ? "problem.unreachable" : "problem.offline");
   if (!(error instanceof Problem)) return t("problem.internal");
   const key = `problem.${error.code}`;
   return hasText(key) ? t(key) : error.detail || t("problem.internal");
 }
 
 /** As `explain`, for requests about orders, which have no ticket to keep. */
-export const explainOrder = (error) => (error instanceof Unreachable ? t("problem.no_answer") : explain(error));
+export const explainOrder = (error) => (error instanceof Unreachable && navigator.onLine ? t("problem.no_answer") : explain(error));

@@ -179,6 +179,7 @@ export const words = {
   "status.refunded": "Refunded",
 
   "problem.unreachable": "No connection to the shop. Nothing is lost: the next try carries the same ticket.",
+  "problem.offline": "You are offline. This page goes on by itself as soon as you are back online.",
   "problem.no_answer": "The shop does not answer.",
   "problem.internal": "Something went wrong on our side. Please try again in a moment.",
   "problem.not_found": "There is nothing here.",

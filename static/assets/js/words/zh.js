@@ -179,6 +179,7 @@ export const words = {
   "status.refunded": "已退款",
 
   "problem.unreachable": "无法连接商城。不会丢失：下次重试使用同一张资格券。",
+  "problem.offline": "您已离线。网络恢复后，本页会自动继续。",
   "problem.no_answer": "商城没有响应。",
   "problem.internal": "我们这边出了点问题，请稍后再试。",
   "problem.not_found": "这里什么都没有。",
