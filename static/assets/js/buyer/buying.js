@@ -1,7 +1,6 @@
 // Handles a click on a buy button and shows the outcome.
 
 import { client } from "../shared/client.js";
-import { byId, setText } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
 import { explain } from "../shared/problems.js";
 import * as session from "../shared/session.js";
@@ -29,12 +28,7 @@ addEventListener("pageshow", ({ persisted }) => {
 export const isBuying = () => attempt !== null;
 
 /** Returns the ticket for this activity; solves the human check if the activity requires one. */
-export const obtainTicket = () =>
-  tickets.ensureTicket(state.id, {
-    check: state.activity.human_check,
-    container: byId("check"),
-    onStatus: (text) => setText(byId("check-status"), text),
-  }).finally(() => setText(byId("check-status"), ""));
+export const obtainTicket = () => tickets.ensureTicket(state.id, state.activity.human_check);
 
 const dropTicket = () => session.removeTicket(state.id);
 const saveTicket = (ticket) => session.storeTicket(state.id, ticket);
@@ -44,9 +38,9 @@ export async function onBuy(sku, quantity, gate) {
   // Before the first await, so that a second click finds a disabled button.
   cancelAttempt();
   disableButtons();
+  showNotice(null);
   await shell.whenUserIsKnown();
   if (!session.token()) {
-    showNotice(null);
     if (!(await shell.signIn())) return cancelAttempt();
     disableButtons();
   }
@@ -92,7 +86,10 @@ async function follow(run, onRefusal) {
     }
     if (outcome.kind === "refused" && !hadOrdered) ownOrders.forgetOrder(id);
     if (attempt !== thisAttempt) return;
-    if (outcome.kind === "accepted") return openOrder(outcome.order);
+    if (outcome.kind === "accepted") {
+      showProgress({ step: "accepted" });
+      return openOrder(outcome.order);
+    }
     if (outcome.kind === "refused") onRefusal(outcome.error);
     else {
       showNotice({ tone: "calm", text: t("attempt.look"), link: ["/orders", t("nav.orders")] });
@@ -108,7 +105,7 @@ async function follow(run, onRefusal) {
 export function cancelAttempt() {
   attempt?.abort(new Error("given up"));
   attempt = null;
-  state.disabledUntil = 0;
+  Object.assign(state, { disabledUntil: 0, progress: null });
   render();
 }
 
@@ -117,17 +114,15 @@ function disableButtons() {
   render();
 }
 
-function showProgress({ step, error, until }) {
-  if (step === "waiting") showNotice({ tone: "calm", text: explain(error), until });
-  else showNotice({ tone: "busy", text: t(`attempt.${step}`) });
+function showProgress(step) {
+  state.progress = step;
+  render();
 }
 
 /** Leaves for the order's page. */
 function openOrder({ order_no: orderNo }) {
   disableButtons();
-  const address = ownOrders.orderAddress(orderNo);
-  showNotice({ tone: "good", text: t("attempt.accepted"), link: [address, t("order.title")] });
-  location.assign(address);
+  location.assign(ownOrders.orderAddress(orderNo));
 }
 
 function showRefusal(error, sku, gate) {

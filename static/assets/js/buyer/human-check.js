@@ -1,27 +1,61 @@
 // Solves the human check of an activity: a proof of work, a visual puzzle, or a hosted widget.
 
+import { byId, setText, setVisible } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
 import { solveHostedCheck } from "./hosted-check.js";
 import { showPuzzle } from "./puzzle.js";
 import { solveProofOfWork } from "./proof-of-work.js";
 
+/** What the visitor asked for last, and gets after a wrong answer, too. */
+let options = {};
+
+/** Whether a check waits for the visitor. */
+export const isCheckPending = () => byId("check")?.querySelector("[data-waits]") != null;
+
+/** Makes the box of the check closable. */
+export function startCheckBox() {
+  byId("check-close").addEventListener("click", () => {
+    setOpen(false);
+    byId("buy").focus();
+  });
+}
+
+/** Leads the visitor to the check that waits, and says that it comes first. */
+export function goToCheck() {
+  setOpen(true);
+  setText(byId("check-status"), "");
+  setText(byId("check-status"), t("check.first"));
+  byId("check").querySelector("#puzzle-answer, button, iframe").focus();
+}
+
+function setOpen(isOpen) {
+  byId("check-box").classList.toggle("is-open", isOpen);
+  setVisible(byId("check"), isOpen);
+  setVisible(byId("check-close"), isOpen);
+  if (!isOpen) setText(byId("check-status"), "");
+}
+
+const closeIfEmpty = () => byId("check").childElementCount || setOpen(false);
+
 /**
- * Solves what `challenge(options)` requests. Resolves to the members to add to the ticket request.
- * The widget or puzzle is shown in `container`; `onStatus(text)` is called with a text for the visitor.
+ * Solves what `challenge(options)` requests. Resolves to the members to add to the ticket request. `wasWrong` says
+ * whether the visitor's last answer was wrong.
  */
-export async function solveHumanCheck(challenge, { container, onStatus }) {
-  let options = {};
-  for (;;) {
-    onStatus(t("check.working"));
-    const data = await challenge(options);
-    if (data.hosted) return { hosted: await solveHostedCheck(data.hosted, container, onStatus) };
-    if (!data.captcha) {
-      const altcha = await solveProofOfWork(data, container);
-      onStatus("");
-      return { altcha };
+export async function solveHumanCheck({ challenge, wasWrong }) {
+  const container = byId("check");
+  const onStatus = (text) => setText(byId("check-status"), wasWrong && text ? `${t("check.wrong")} ${text}` : text);
+  setOpen(true);
+  try {
+    for (;;) {
+      onStatus(t("check.working"));
+      const data = await challenge(options);
+      const result = data.hosted ? await solveHostedCheck(data.hosted, container, onStatus)
+        : data.captcha ? await showPuzzle(data.captcha, container, onStatus) : { proof: { altcha: await solveProofOfWork(data, container, closeIfEmpty) } };
+      if (result.proof) return result.proof;
+      options = result.options;
     }
-    const { answer, otherKind } = await showPuzzle(data.captcha, container, onStatus);
-    if (answer) return { captcha: answer };
-    options = { captcha: otherKind };
+  } finally {
+    onStatus("");
+    closeIfEmpty();
   }
 }

@@ -80,13 +80,11 @@ export const orderAddress = (orderNo) => `/order?order_no=${encodeURIComponent(o
 function render() {
   if (!state.activity || !clock.isSet()) return;
   const [order] = openOrders();
-  setVisible(byId("to-pay"), order !== undefined);
+  setVisible(byId("to-pay"), order !== undefined && !state.progress);
   if (!order) return;
   const isQueued = order.status === "queued";
   const left = countdown(clock.millisecondsUntil(order.pay_by));
-  setText(byId("to-pay-text"), isQueued ? t("order.queued") : t("sale.to_pay", { time: left }));
-  setText(byId("to-order"), t(isQueued ? "order.title" : "order.pay_now"));
-  if (byId("to-order").getAttribute("href") !== orderAddress(order.order_no)) byId("to-order").href = orderAddress(order.order_no);
+  setText(byId("to-pay-text"), isQueued ? t("bar.queued") : t("sale.to_pay", { time: left }));
   const held = openOrders().reduce((units, { sku, quantity }) => units + (sku === order.sku ? quantity : 0), 0);
   const isPossible = phase() === "open" && held < state.activity.per_user;
   setVisible(byId("buy-another"), isPossible && order.sku !== state.buysAnother);

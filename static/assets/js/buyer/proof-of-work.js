@@ -4,8 +4,8 @@ import { Problem, Unreachable } from "../shared/client.js";
 import { el } from "../shared/dom.js";
 import { language, t } from "../shared/i18n.js";
 
-/** Shows the widget in `container` and solves `challenge`. Resolves to the widget's payload. */
-export async function solveProofOfWork(challenge, container) {
+/** Shows the widget in `container` and solves `challenge`. Resolves to the widget's payload; `onRemoved` is called later. */
+export async function solveProofOfWork(challenge, container, onRemoved) {
   await ensureWidget();
   return new Promise((resolve, reject) => {
     const widget = el("altcha-widget", {
@@ -19,7 +19,7 @@ export async function solveProofOfWork(challenge, container) {
       if (state === "verified") {
         resolve(payload);
         // Leaves the result visible for a moment before the widget is removed.
-        setTimeout(() => widget.remove(), 1_500);
+        setTimeout(() => onRemoved(widget.remove()), 1_500);
       } else if (state === "error" || state === "expired") {
         widget.remove();
         reject(new Problem({ status: 403, code: "human_check_failed" }));

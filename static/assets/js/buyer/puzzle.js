@@ -7,8 +7,8 @@ import { t } from "../shared/i18n.js";
 const MAX_SAMPLES = 300;
 
 /**
- * Shows `captcha` in `container`. Resolves to `{answer}`, which the server checks, or to `{otherKind}` if the visitor
- * asks for the other kind of puzzle.
+ * Shows `captcha` in `container`. Resolves to `{proof}` with the answer, which the server checks, or to `{options}` of
+ * another challenge that the visitor asks for.
  */
 export function showPuzzle(captcha, container, onStatus) {
   return new Promise((resolve) => {
@@ -18,23 +18,22 @@ export function showPuzzle(captcha, container, onStatus) {
     const input = isSlider ? sliderInput(captcha) : sumInput();
     const finish = (result) => {
       form.remove();
-      onStatus(result.answer ? t("check.sent") : "");
+      onStatus(result.proof ? t("check.sent") : "");
       resolve(result);
     };
+    const other = (testid, key, options) =>
+      el("button", { type: "button", class: "button", testid, onclick: () => finish({ options }) }, t(key));
     const form = el(
       "form",
-      { class: "puzzle card", "aria-label": t("check.title"), testid: "puzzle" },
+      { class: "puzzle", "aria-label": t("check.title"), testid: "puzzle", "data-waits": "" },
       el("div", { class: "puzzle-board" }, el("img", { src: captcha.image, alt: "", class: "puzzle-picture" }), input.piece),
       el("label", { for: "puzzle-answer" }, t(isSlider ? "check.position" : "check.answer")),
       input.field,
       el(
         "div",
         { class: "actions" },
-        el(
-          "button",
-          { type: "button", class: "button", testid: "puzzle-other", onclick: () => finish({ otherKind: isSlider ? "sum" : "slider" }) },
-          t(isSlider ? "check.rather_sum" : "check.rather_slide"),
-        ),
+        other("puzzle-other", isSlider ? "check.rather_sum" : "check.rather_slide", { captcha: isSlider ? "sum" : "slider" }),
+        other("check-work", "check.rather_work", { work: true }),
         el("button", { class: "button primary", testid: "puzzle-send" }, t("check.send")),
       ),
     );
@@ -43,7 +42,7 @@ export function showPuzzle(captcha, container, onStatus) {
       const answer = input.answer();
       // The piece was hardly moved: ask again instead of sending a wrong answer, which would use up the challenge.
       if (answer === null) return setText(form.querySelector("label"), question);
-      finish({ answer: { id: captcha.id, ...answer } });
+      finish({ proof: { captcha: { id: captcha.id, ...answer } } });
     });
     container.replaceChildren(form);
     input.field.focus();
@@ -57,7 +56,7 @@ function sumInput() {
   return { field, answer: () => ({ answer: Number(field.value) }) };
 }
 
-/** The piece follows a range input, which works with touch, mouse and keyboard. */
+/** The piece is dragged, or follows a range input, which works with touch, mouse and keyboard. */
 function sliderInput(captcha) {
   const piece = el("img", { class: "puzzle-piece", src: captcha.piece, alt: "" });
   const percent = (pixels, total) => `${(100 * pixels) / total}%`;
@@ -79,9 +78,27 @@ function sliderInput(captcha) {
     piece.style.left = percent(Number(field.value), captcha.width);
     recordSample();
   });
+  dragPiece(piece, field, captcha.width);
   const answer = () => {
     const took = track.length > 0 ? track.at(-1)[0] : 0;
     return track.length < 4 || took < 250 ? null : { answer: Number(field.value), track };
   };
   return { field, piece, answer };
+}
+
+/** Lets the pointer move the piece; `width` is that of the picture, in the units of the input. */
+function dragPiece(piece, field, width) {
+  let from = null;
+  piece.draggable = false;
+  piece.addEventListener("pointerdown", ({ pointerId, clientX }) => {
+    piece.setPointerCapture(pointerId);
+    from = { clientX, value: Number(field.value) };
+    field.dispatchEvent(new Event("pointerdown"));
+  });
+  piece.addEventListener("pointermove", ({ clientX }) => {
+    if (from === null) return;
+    field.value = from.value + ((clientX - from.clientX) * width) / piece.parentElement.clientWidth;
+    field.dispatchEvent(new Event("input"));
+  });
+  for (const type of ["pointerup", "pointercancel"]) piece.addEventListener(type, () => (from = null));
 }

@@ -20,7 +20,26 @@ export const state = {
   orders: [],
   /** The SKU of which the user wants another one, although an order of it is to be paid. */
   buysAnother: undefined,
+  /** The SKU that the button buys; null until the activity is loaded. */
+  chosen: null,
+  /** Card → units that the button buys of its chosen SKU. */
+  quantities: new Map(),
+  /** The running attempt as reported last: `{step, error, until}`, or null. */
+  progress: null,
+  /** Why this user may not take part: the error of the ticket, or null. */
+  refusal: null,
+  /** The sale that starts next, once it is known that this one has nothing left; null if there is none. */
+  next: null,
 };
+
+/** The SKU that the button buys. */
+export const chosenSku = () => state.activity.skus.find(({ sku }) => sku === state.chosen) ?? state.activity.skus[0];
+
+/** The card of a SKU: SKUs of one item share it. */
+export const cardOf = ({ item, sku }) => (item ? `item ${item}` : `sku ${sku}`);
+
+/** The units that the button buys. */
+export const chosenQuantity = () => state.quantities.get(cardOf(chosenSku())) ?? 1;
 
 export const startsAt = () => state.gate?.starts_at ?? state.activity.starts_at;
 export const endsAt = () => state.gate?.ends_at ?? state.activity.ends_at;

@@ -2,47 +2,66 @@
 
 import { TICKETS_BEFORE_START, clock } from "../shared/client.js";
 import { byId, picture, setText, setVisible } from "../shared/dom.js";
-import { count, moment } from "../shared/format.js";
-import { t, titled } from "../shared/i18n.js";
+import { count, dayAndTime, duration, minuteTime, money, period } from "../shared/format.js";
+import { inAnyLanguage, language, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
+import { explainRefusal, renderBar } from "./buy-bar.js";
 import { reserveCountdown, showCountdown } from "./countdown.js";
-import { calendarUrl } from "./reminder.js";
-import { areButtonsDisabled, endsAt, isSoldOut, orderToPay, phase, startsAt, state } from "./sale-state.js";
-import { skuCard } from "./sku-card.js";
+import { endsAt, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
+import { renderCards, updateCards } from "./sku-cards.js";
 import { reserveSpace } from "./steady.js";
 import * as tickets from "./ticket.js";
 
-const cards = new Map();
-
-/** Renders what an operator may change. `onBuy(sku, quantity)` is called on a click of a buy button. */
-export function renderActivity(onBuy) {
+/** Renders what an operator may change. */
+export function renderActivity() {
   const { activity } = state;
   document.title = titled(activity.title);
   setText(byId("title"), activity.title);
   setText(byId("description"), activity.description ?? "");
-  byId("picture").replaceChildren(picture(activity.image || activity.skus[0]?.image, activity.title, "large"));
-  setText(byId("when"), t("sale.when", { from: moment(activity.starts_at), to: moment(activity.ends_at) }));
-  URL.revokeObjectURL(byId("remind").href);
-  byId("remind").href = calendarUrl(activity, location.href);
+  showPicture(activity.image || activity.skus.find(({ image }) => image)?.image || "", activity.title);
+  setText(byId("price"), priceText(activity.skus));
+  const calendar = `/api/activities/${encodeURIComponent(activity.id)}/calendar.ics?lang=${language}`;
+  if (byId("remind").getAttribute("href") !== calendar) byId("remind").href = calendar;
   byId("remind").download = `${activity.id}.ics`;
-  const minutes = Math.round(activity.pay_timeout_seconds / 6) / 10;
-  const { refund_window_seconds: refundSeconds } = activity;
-  const days = Math.round(refundSeconds / 8_640) / 10;
-  const refunds = refundSeconds === undefined ? "" : refundSeconds === 0 ? t("sale.no_refunds") : t("sale.refunds", { days });
-  setText(byId("rules"), `${t("sale.rules", { units: count(activity.per_user), minutes })} ${refunds}`.trim());
-  reserveCountdown([Date.parse(activity.ends_at) - Date.parse(activity.starts_at), clock.millisecondsUntil(activity.starts_at)]);
-  reserveSpace(byId("step-ticket-text"), ["steps.ticket_ready", "steps.ticket_later", "steps.ticket_coming"].map((key) => t(key)));
-  // Cards stay, so that a button keeps the focus.
-  for (const sku of activity.skus) {
-    if (!cards.has(sku.sku)) {
-      cards.set(sku.sku, skuCard(sku.sku, onBuy));
-      byId("skus").append(cards.get(sku.sku).card);
-    }
-    cards.get(sku.sku).describe(sku, activity.per_user);
-  }
-  for (const [id, { card }] of cards) {
-    if (!activity.skus.some(({ sku }) => sku === id)) card.remove(), cards.delete(id);
-  }
+  setText(byId("rules"), rulesText(activity));
+  reserveCountdown([Date.parse(activity.ends_at) - Date.parse(activity.starts_at), clock.millisecondsUntil(activity.starts_at) || 0]);
+  reserveSpace(byId("outcome-title"), [t("outcome.sold_out"), t("outcome.ended")]);
+  reserveSpace(byId("outcome-text"), [soldOutText(), endedText()]);
+  renderWho();
+  renderCards();
+}
+
+/** Keeps a picture that is already there: the server may have written it into the page. */
+function showPicture(url, name) {
+  const shown = byId("picture").querySelector("img")?.getAttribute("src");
+  if (shown !== url || !url) byId("picture").replaceChildren(picture(url, name, "large"));
+}
+
+function priceText(skus) {
+  const lowest = skus.reduce((best, sku) => (sku.price < best.price ? sku : best));
+  const price = money(lowest.price, lowest.currency);
+  return skus.some((sku) => sku.price !== lowest.price) ? t("sale.from", { price }) : price;
+}
+
+function rulesText({ per_user: units, pay_timeout_seconds: seconds, refund_window_seconds: refundSeconds }) {
+  const refunds = refundSeconds === undefined ? "" : refundSeconds === 0 ? t("sale.no_refunds") : t("sale.refunds", { time: duration(refundSeconds) });
+  return `${t("sale.rules", { units: count(units), time: duration(seconds) })} ${refunds}`.trim();
+}
+
+const soldOutText = () => t("outcome.sold_out_more", { time: duration(state.activity.pay_timeout_seconds), end: minuteTime(endsAt()) });
+const endedText = () => t("outcome.ended_more", { end: dayAndTime(endsAt()) });
+
+/** Who may take part, where not everybody may, and why this user may not. */
+function renderWho() {
+  const { members_only: membersOnly, min_level: level, invited_only: invitedOnly } = state.activity.eligibility ?? {};
+  const rules = [membersOnly && t("who.members"), level > 0 && t("who.level", { level }), invitedOnly && t("who.invited")].filter(Boolean);
+  setVisible(byId("who"), rules.length > 0);
+  if (!rules.length) return;
+  const withReason = (reason) => `${rules.join(" ")} ${reason}`;
+  const reasons = ["members", "level", "list", "groups"].map((rule) => withReason(t(`refused.${rule}`)));
+  reserveSpace(byId("who-text"), reasons);
+  setText(byId("who-text"), state.refusal ? withReason(explainRefusal(state.refusal)) : rules.join(" "));
+  byId("who").classList.toggle("is-refused", state.refusal !== null);
 }
 
 /** Shows the activity, or the message that there is none. */
@@ -51,46 +70,48 @@ export function showSale(found) {
   setVisible(byId("missing"), !found);
 }
 
+/** Shows the shop's announcement, or none. */
+export function showAnnouncement(texts) {
+  setText(byId("announcement"), inAnyLanguage(texts));
+  // A long one opens on focus.
+  byId("announcement").tabIndex = texts ? 0 : -1;
+}
+
 /** Updates the parts that change. Must be cheap: it runs ten times a second. */
 export function render() {
   if (!state.activity || !clock.isSet()) return;
   const now = phase();
-  showCountdown(now, clock.millisecondsUntil(now === "open" ? endsAt() : startsAt()));
-  for (const stock of state.activity.skus) {
-    const soldOut = isSoldOut(stock);
-    const order = orderToPay(stock.sku);
-    const isEnabled = (order !== undefined || (now === "open" && !soldOut)) && !areButtonsDisabled();
-    const label = order ? orderLabel(order) : buttonLabel(now, soldOut);
-    cards.get(stock.sku)?.update({ stock, isSoldOut: soldOut, isEnabled, label });
-  }
-  renderReadiness(now);
+  setText(byId("when"), period(startsAt(), endsAt(), clock.now()));
+  showCountdown(now, clock.millisecondsUntil(now === "open" ? endsAt() : startsAt()), state.activity.title);
   setVisible(byId("remind"), now === "scheduled");
+  renderOutcome(now);
+  renderSteps();
+  updateCards();
+  renderBar();
 }
 
-const orderLabel = ({ status }) => t(status === "queued" ? "order.title" : "order.pay_now");
-
-function buttonLabel(now, soldOut) {
-  if (now === "ended") return t("sale.ended");
-  if (soldOut && now === "open") return t("sale.sold_out");
-  if (now === "paused") return t("sale.paused");
-  if (now === "scheduled") return t("sale.not_yet");
-  return areButtonsDisabled() ? t("sale.held") : t("sale.buy");
+/** What happened, and what comes next, for a visitor who comes too late. */
+function renderOutcome(now) {
+  const isOver = now === "ended" || (now === "open" && isAllSoldOut());
+  setVisible(byId("countdown"), !isOver);
+  setVisible(byId("outcome"), isOver);
+  if (!isOver) return;
+  setText(byId("outcome-title"), t(now === "ended" ? "outcome.ended" : "outcome.sold_out"));
+  setText(byId("outcome-text"), now === "ended" ? endedText() : soldOutText());
+  if (!state.next) return;
+  setText(byId("next"), t("outcome.next", { title: state.next.title, time: dayAndTime(state.next.starts_at, clock.now()) }));
+  const address = `/sale?activity=${encodeURIComponent(state.next.id)}`;
+  if (byId("next").getAttribute("href") !== address) byId("next").href = address;
 }
 
-function ticketStepKey(hasTicket) {
-  if (hasTicket) return "steps.ticket_ready";
-  return clock.millisecondsUntil(startsAt()) > TICKETS_BEFORE_START ? "steps.ticket_later" : "steps.ticket_coming";
-}
-
-function renderReadiness(now) {
-  const isSignedOut = session.token() === null;
+function renderSteps() {
   const hasTicket = tickets.unusedTicket(state.id) !== null;
-  byId("step-sign-in").classList.toggle("is-done", !isSignedOut);
+  const isEarly = clock.millisecondsUntil(startsAt()) > TICKETS_BEFORE_START;
+  byId("step-sign-in").classList.toggle("is-done", session.token() !== null);
   byId("step-ticket").classList.toggle("is-done", hasTicket);
-  setText(byId("step-ticket-text"), t(ticketStepKey(hasTicket)));
-  byId("skus").classList.toggle("is-signed-out", isSignedOut);
-  const isSelling = now === "scheduled" || now === "open";
-  setVisible(byId("paused"), now === "paused");
-  setVisible(byId("sign-in-first"), isSelling && isSignedOut);
-  setVisible(byId("steps"), isSelling && !isSignedOut);
+  setText(byId("step-ticket-text"), t(hasTicket ? "steps.ticket_ready" : isEarly ? "steps.ticket_later" : "steps.ticket_coming"));
+  if (state.refusal !== shownRefusal) renderWho();
+  shownRefusal = state.refusal;
 }
+
+let shownRefusal = null;

@@ -3,15 +3,17 @@
 import { TICKETS_BEFORE_START, client, clock } from "../shared/client.js";
 import { byId } from "../shared/dom.js";
 import { localized } from "../shared/i18n.js";
-import { backoff, pauseWhileHidden, poll, randomUpTo } from "../shared/poll.js";
+import { backoff, pauseWhileHidden, poll, randomUpTo, sleep } from "../shared/poll.js";
 import { explain, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
+import { startBar } from "./buy-bar.js";
 import { cancelAttempt, findLostOrder, isBuying, obtainTicket, onBuy } from "./buying.js";
+import { goToCheck, startCheckBox } from "./human-check.js";
 import { showNotice } from "./notice.js";
 import * as ownOrders from "./own-orders.js";
-import { isAllSoldOut, startsAt, state } from "./sale-state.js";
-import { render, renderActivity, showSale } from "./sale-view.js";
+import { chosenQuantity, chosenSku, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
+import { render, renderActivity, showAnnouncement, showSale } from "./sale-view.js";
 import * as tickets from "./ticket.js";
 
 /** How many times the page soon requests an activity again that was not found. */
@@ -22,9 +24,12 @@ let misses = 0;
 let ticketError = null;
 
 shell.start();
-byId("take-part").addEventListener("click", () => void shell.signIn());
+startCheckBox();
+const buy = () => void onBuy(chosenSku().sku, chosenQuantity(), gate);
+startBar({ buy, order: buy, check: goToCheck, sign_in: () => void shell.signIn() });
 shell.onSessionChange(() => {
   ticketError = null;
+  state.refusal = null;
   cancelAttempt();
   showNotice(null);
   ownOrders.reset();
@@ -41,20 +46,14 @@ addEventListener("online", () => {
 // 40 to 60 s, and not at all after its end. A change of the gate's version or phase makes it poll earlier.
 const activityPoller = poll(async () => {
   try {
-    const data = localized(await client.activity(state.id));
-    const shownVersion = state.activity?.version;
-    state.activity = data;
+    const data = await client.activity(state.id);
     misses = 0;
-    if (!gate) {
-      startGateWatch();
-      void findLostOrder();
-    }
-    if (data.version !== shownVersion) renderActivity((sku, quantity) => void onBuy(sku, quantity, gate));
-    showSale(true);
+    adopt(data);
     // Without stock (Redis is unavailable) the activity is shown, and an error of the gate stays visible.
     if (data.skus.some(({ as_of: asOf }) => asOf !== null)) showError(null);
     render();
     void prepareTicket();
+    void findNextSale();
     // All pages may notice the change at once: spread their polls of the gate, as after the start.
     if (hasGateChanged(data)) setTimeout(gate.refresh, randomUpTo(state.gate.jitter_ms));
     if (state.gate?.phase === "ended") return null;
@@ -67,7 +66,25 @@ const activityPoller = poll(async () => {
   }
 });
 
-/** Starts polling the gate. Called once, when the activity is first loaded. */
+// The server may have written the activity into the page. Its time is too old for the clock, and its gate to sell by.
+const first = JSON.parse(byId("first-data")?.textContent ?? "null");
+if (first?.activity?.id === state.id) {
+  adopt(first.activity);
+  showAnnouncement(first.gate?.announcement);
+}
+
+/** Shows an activity; the first one starts the polling of the gate. */
+function adopt(activity) {
+  const shownVersion = state.activity?.version;
+  state.activity = localized(activity);
+  if (activity.version !== shownVersion) renderActivity();
+  showSale(true);
+  if (gate) return;
+  startGateWatch();
+  void findLostOrder();
+}
+
+/** Starts polling the gate. Called once, when the activity is first known. */
 function startGateWatch() {
   gate = pauseWhileHidden(({ isPaused }) => client.watchGate(state.id, {
     isPaused,
@@ -77,7 +94,9 @@ function startGateWatch() {
       state.gate = newGate;
       showSale(true);
       showError(null);
+      showAnnouncement(newGate.announcement);
       render();
+      void findNextSale();
       // The stock has changed, too. The delay spreads the requests of all pages.
       const hasChanged = previous && (previous.phase !== newGate.phase || previous.sold_out.length !== newGate.sold_out.length);
       if (hasChanged) setTimeout(activityPoller.runNow, 500 + randomUpTo(2_500));
@@ -109,9 +128,26 @@ function showMissing() {
   return misses > MAX_SOON && !state.activity ? 30_000 + randomUpTo(30_000) : backoff(misses);
 }
 
+/** Looks once which sale starts next, when this one has nothing left. */
+async function findNextSale() {
+  const isOver = phase() === "ended" || (phase() === "open" && isAllSoldOut());
+  if (!isOver || findNextSale.isDone) return;
+  findNextSale.isDone = true;
+  // All pages see at once that the last unit is gone.
+  await sleep(randomUpTo(state.gate?.jitter_ms ?? 0));
+  const sales = await client.activities().catch(() => []);
+  const [next] = sales.filter((sale) => sale.phase === "scheduled")
+    .sort((a, b) => Date.parse(a.starts_at) - Date.parse(b.starts_at));
+  state.next = next ? localized(next) : null;
+  render();
+}
+
+/** Refusals that another try does not change. */
+const FINAL_REFUSALS = ["not_eligible", "banned", "too_many_strikes"];
+
 /** Requests the ticket as soon as it can be issued. A ticket that is issued earlier gives no advantage. */
 async function prepareTicket() {
-  if (!state.activity || !session.token() || tickets.unusedTicket(state.id) || state.gate?.phase === "ended") return;
+  if (!state.activity || !session.token() || tickets.unusedTicket(state.id) || phase() === "ended") return;
   if (ticketError || clock.millisecondsUntil(startsAt()) > TICKETS_BEFORE_START) return;
   const user = session.user();
   try {
@@ -120,6 +156,8 @@ async function prepareTicket() {
     // Another user has signed in since: the error is not theirs.
     if (session.user() !== user) return;
     if (error.code === "unauthenticated") return void shell.signInAgain();
+    // The gate will say so.
+    if (error.code === "ended") return;
     ticketError = error;
     if (isTransient(error) || error.code === "not_open") {
       setTimeout(() => {
@@ -127,6 +165,8 @@ async function prepareTicket() {
         // A hidden page does not poll. When it is shown again, it loads the activity and then prepares the ticket.
         if (!document.hidden) void prepareTicket();
       }, (error.retryAfter ?? 5_000) + randomUpTo(5_000));
+    } else if (FINAL_REFUSALS.includes(error.code)) {
+      state.refusal = error;
     } else {
       showNotice({ tone: "bad", text: explain(error) });
     }

@@ -1,7 +1,6 @@
 // Obtains a ticket and stores it until an order has used it.
 
 import { client, clock } from "../shared/client.js";
-import { t } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { solveHumanCheck } from "./human-check.js";
 
@@ -18,17 +17,14 @@ export function unusedTicket(activity) {
   return stored && (stored.unanswered || !isExpiring()) ? stored : null;
 }
 
-/**
- * Resolves to the stored ticket, or to a new one. `check` is the activity's human check; a puzzle is shown in
- * `container`. Concurrent callers share one request.
- */
-export function ensureTicket(activity, { check, container, onStatus }) {
+/** Resolves to the stored ticket, or to a new one. `check` is the activity's human check. Concurrent callers share one request. */
+export function ensureTicket(activity, check) {
   const stored = unusedTicket(activity);
   if (stored) return Promise.resolve(stored);
   const [token, user] = [session.token(), session.user()];
   if (pending?.user !== user) {
     const thisRequest = (pending = { user });
-    thisRequest.ticket = fetchTicket(activity, token, { check, container, onStatus }).finally(() => {
+    thisRequest.ticket = fetchTicket(activity, token, check).finally(() => {
       if (pending === thisRequest) pending = null;
     });
   }
@@ -38,13 +34,9 @@ export function ensureTicket(activity, { check, container, onStatus }) {
 /** The request in progress: the user that it is for, and the promise of the ticket. */
 let pending = null;
 
-async function fetchTicket(activity, token, { check, container, onStatus }) {
+async function fetchTicket(activity, token, check) {
   const user = session.user();
-  const solveCheck = ({ challenge, wasWrong }) => {
-    const report = (text) => onStatus(wasWrong && text ? `${t("check.wrong")} ${text}` : text);
-    return solveHumanCheck(challenge, { container, onStatus: report });
-  };
-  const data = await client.ticketWithCheck(activity, { check, solveCheck, token });
+  const data = await client.ticketWithCheck(activity, { check, solveCheck: solveHumanCheck, token });
   // If the user has changed during the request, the ticket is not stored for the next user.
   if (session.user() === user) session.storeTicket(activity, data);
   return data;

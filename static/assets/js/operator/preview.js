@@ -1,5 +1,6 @@
 // The preview of a draft: the buyers' sale page with the draft's data, from the operators' API. It sells nothing.
 
+import { startBar } from "../buyer/buy-bar.js";
 import { showNotice } from "../buyer/notice.js";
 import { state } from "../buyer/sale-state.js";
 import { render, renderActivity, showSale } from "../buyer/sale-view.js";
@@ -20,7 +21,8 @@ document.documentElement.dataset.started = "";
 document.addEventListener("operator:signed-out", () => location.reload());
 startLanguageSwitch();
 byId("moment").addEventListener("change", showMoment);
-for (const id of ["take-part", "remind"]) byId(id).addEventListener("click", doNothing);
+startBar({ buy: doNothing, sign_in: doNothing });
+byId("remind").addEventListener("click", doNothing);
 setInterval(render, 100);
 
 let shownEtag = null;
@@ -49,7 +51,7 @@ function showDraft({ data: draft, date, sentAt, receivedAt }) {
   if (draft.version === shownVersion) return;
   const asOf = new Date(clock.now()).toISOString();
   state.activity = localized({ ...draft, skus: draft.skus.map((sku) => ({ ...sku, left: sku.total, as_of: asOf })) });
-  renderActivity(doNothing);
+  renderActivity();
   showMoment();
 }
 

@@ -35,3 +35,34 @@ export function countdown(milliseconds) {
   if (days) return `${days}d ${two(hours)}:${rest}`;
   return hours ? `${two(hours)}:${rest}` : rest;
 }
+
+/** Formats seconds in one unit: `45 seconds`, `5 minutes`, `14 days`. */
+export function duration(seconds) {
+  const units = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
+  const [unit, size] = units.find(([, size]) => seconds === size || seconds >= 2 * size) ?? ["second", 1];
+  return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 1 }).format(seconds / size);
+}
+
+/** Formats the day and time of day of an RFC 3339 time: `Today 20:15`. `now` is in milliseconds since 1970. */
+export const dayAndTime = (text, now = Date.now()) => `${day(new Date(text), new Date(now))} ${minuteTime(text)}`;
+
+/** Formats a period between RFC 3339 times in the browser's time zone: `Today 20:15–21:13 (CET)`. */
+export function period(from, to, now = Date.now()) {
+  const isOneDay = new Date(from).toDateString() === new Date(to).toDateString();
+  const end = isOneDay ? `–${minuteTime(to)}` : ` – ${dayAndTime(to, now)}`;
+  const zone = new Intl.DateTimeFormat(locale, { timeZoneName: "short" }).formatToParts(new Date(from))
+    .find(({ type }) => type === "timeZoneName").value;
+  return `${dayAndTime(from, now)}${end} (${zone})`;
+}
+
+/** `Today`, `Tomorrow`, or `Fri 27 Nov`. */
+function day(date, now) {
+  const midnight = (time) => new Date(time.getFullYear(), time.getMonth(), time.getDate());
+  const days = Math.round((midnight(date) - midnight(now)) / 86_400_000);
+  if (Math.abs(days) <= 1) {
+    const text = new Intl.RelativeTimeFormat(locale, { numeric: "auto" }).format(days, "day");
+    return text.charAt(0).toLocaleUpperCase(locale) + text.slice(1);
+  }
+  const year = date.getFullYear() === now.getFullYear() ? undefined : "numeric";
+  return new Intl.DateTimeFormat(locale, { weekday: "short", day: "numeric", month: "short", year }).format(date);
+}

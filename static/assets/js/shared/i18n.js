@@ -38,21 +38,25 @@ export function t(key, values = {}) {
 const translation = (texts = {}) =>
   texts[language] ?? Object.entries(texts).find(([tag]) => tag.toLowerCase().startsWith(`${language}-`))?.[1];
 
+/** A text that has no language of its own: in that of the page, else in English, else any. */
+export const inAnyLanguage = (texts = {}) => translation(texts) ?? texts.en ?? Object.values(texts)[0] ?? "";
+
 /** The activity with the texts that the shop wrote in this language in place of the others. */
 export const localized = (activity) => ({
   ...activity,
   title: translation(activity.titles) ?? activity.title,
   description: translation(activity.descriptions) ?? activity.description,
-  skus: activity.skus?.map((sku) => ({ ...sku, name: translation(sku.names) ?? sku.name })),
+  skus: activity.skus?.map((sku) => ({ ...sku, name: translation(sku.names) ?? sku.name, item: translation(sku.items) ?? sku.item })),
 });
 
 /** Whether there is a text for `key`. */
 export const hasText = (key) => key in words;
 
-/** Sets the text of every element with `data-t="key"`. */
+/** Sets the text of every element with `data-t="key"`, and the name of those with `data-t-label="key"`. */
 export function translate(root = document) {
   document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
   for (const node of root.querySelectorAll("[data-t]")) node.textContent = t(node.dataset.t);
+  for (const node of root.querySelectorAll("[data-t-label]")) node.setAttribute("aria-label", t(node.dataset.tLabel));
 }
 
 /** Stores the language and reloads the page. */

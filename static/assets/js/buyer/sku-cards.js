@@ -1,0 +1,159 @@
+// The cards of the SKUs on the sale page, of which the visitor chooses one. SKUs of one item are options of one card.
+
+import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
+import { count, money } from "../shared/format.js";
+import { t } from "../shared/i18n.js";
+import { cardOf, chosenSku, isSoldOut, state } from "./sale-state.js";
+import { reserveSpace } from "./steady.js";
+
+/** The share of the stock below which little is left, and the number of units. */
+const LITTLE = { share: 0.1, units: 5 };
+
+/** Card → what `createCard` returned. */
+const cards = new Map();
+
+/** Renders what an operator may change. Cards stay, so that they keep the focus and what was chosen. */
+export function renderCards() {
+  const { skus } = state.activity;
+  const groups = new Map();
+  for (const sku of skus) groups.set(cardOf(sku), [...(groups.get(cardOf(sku)) ?? []), sku]);
+  for (const [key, { node }] of cards) if (!groups.has(key)) node.remove(), cards.delete(key);
+  for (const [key, group] of groups) {
+    if (!cards.has(key)) cards.set(key, createCard(key));
+    // In the operator's order.
+    byId("skus").append(cards.get(key).node);
+    cards.get(key).describe(group, skus.length === 1);
+  }
+  if (!skus.some(({ sku }) => sku === state.chosen)) state.chosen = (skus.find((sku) => !isSoldOut(sku)) ?? skus[0]).sku;
+  updateCards();
+}
+
+/** Updates the choice and the stock. */
+export const updateCards = () => cards.forEach(({ update }) => update());
+
+function createCard(key) {
+  const [image, name, price, left] = [el("span"), el("strong", { class: "sku-name" }), el("span"), el("span", { testid: "left" })];
+  const fill = el("span", { class: "fill" });
+  const meter = el("span", { class: "meter", "aria-hidden": "true" }, fill);
+  const text = el(
+    "span",
+    { class: "sku-text" },
+    name,
+    el("span", { class: "price steady" }, price),
+    el("span", { class: "left" }, meter, el("span", { class: "steady" }, left)),
+  );
+  const radio = radioOf("");
+  const whole = el("label", { class: "sku-choice" }, radio, image, text, el("span", { class: "ring" }));
+  const stepper = createStepper(key, () => choose(shown().sku));
+  const options = el("div", { class: "options", role: "group" });
+  const node = el("div", { class: "card sku", testid: "sku" }, whole, stepper.node, options);
+  let group = [];
+
+  /** The SKU that the card shows: the chosen one, else the one that was chosen last. */
+  let lastShown = null;
+  function shown() {
+    const current = group.find(({ sku }) => sku === state.chosen) ?? group.find(({ sku }) => sku === lastShown)
+      ?? group.find((sku) => !isSoldOut(sku)) ?? group[0];
+    lastShown = current.sku;
+    return current;
+  }
+
+  function describe(newGroup, isOnly) {
+    group = newGroup;
+    const [first] = group;
+    const hasOptions = Boolean(first.item);
+    setText(name, first.item ?? first.name);
+    radio.value = first.sku;
+    node.dataset.sku = first.sku;
+    // An item is chosen by its options, and the only SKU is not chosen at all.
+    setVisible(radio, !hasOptions && !isOnly);
+    setVisible(options, hasOptions);
+    node.classList.toggle("is-only", isOnly);
+    node.classList.toggle("has-options", hasOptions);
+    options.setAttribute("aria-label", first.item ?? "");
+    const known = [...options.children].map((option) => option.dataset.sku).join();
+    if (hasOptions && known !== group.map(({ sku }) => sku).join()) options.replaceChildren(...group.map(optionOf));
+    for (const [index, option] of [...options.children].entries()) setText(option.lastChild, group[index]?.name ?? "");
+    reserveSpace(price, group.map((sku) => money(sku.price, sku.currency)));
+    reserveSpace(left, group.flatMap((sku) => (sku.total < 0 ? [t("sale.unlimited")] : [
+      t("sale.sold_out"), t("sale.not_ready"), ...["sale.left", "sale.few_left"].map((text) => t(text, { left: count(sku.total), total: count(sku.total) })),
+    ])));
+    showPicture();
+  }
+
+  function showPicture() {
+    const { image: url, name: alt } = shown();
+    if (image.dataset.url === (url ?? "")) return;
+    image.dataset.url = url ?? "";
+    image.replaceChildren(picture(url, alt));
+  }
+
+  function update() {
+    const sku = shown();
+    const isChosen = group.some((other) => other.sku === chosenSku().sku);
+    node.classList.toggle("is-chosen", isChosen);
+    radio.checked = isChosen;
+    for (const option of options.children) {
+      option.firstChild.checked = option.dataset.sku === state.chosen;
+      option.classList.toggle("is-out", isSoldOut(group.find((other) => other.sku === option.dataset.sku) ?? sku));
+    }
+    showPicture();
+    setText(price, money(sku.price, sku.currency));
+    stepper.update(Math.min(state.activity.per_user, 10, sku.total < 0 ? Infinity : Math.max(1, sku.total)));
+    updateStock(sku);
+  }
+
+  function updateStock(sku) {
+    const isOut = isSoldOut(sku);
+    const isUnlimited = sku.total < 0;
+    const units = isOut ? 0 : (sku.left ?? 0);
+    const isLittle = !isUnlimited && units > 0 && units < sku.total && (units <= LITTLE.units || units / sku.total <= LITTLE.share);
+    const hasEnded = state.gate?.phase === "ended";
+    node.classList.toggle("is-out", isOut);
+    node.classList.toggle("has-little", isLittle && !hasEnded);
+    text.classList.toggle("is-over", hasEnded);
+    setVisible(meter, !isUnlimited);
+    fill.style.setProperty("--share", isUnlimited || !sku.total ? 0 : units / sku.total);
+    const values = { left: count(units), total: count(sku.total) };
+    setText(left, hasEnded ? "" : isUnlimited ? t("sale.unlimited") : isOut ? t("sale.sold_out")
+      : sku.left === null ? t("sale.not_ready") : t(isLittle ? "sale.few_left" : "sale.left", values));
+  }
+
+  return { node, describe, update };
+}
+
+function choose(sku) {
+  state.chosen = sku;
+  updateCards();
+}
+
+const radioOf = (sku) => el("input", { type: "radio", name: "sku", class: "unseen", value: sku, onchange: ({ target }) => choose(target.value) });
+
+const optionOf = ({ sku, name }) => el("label", { class: "option", "data-sku": sku, testid: "option" }, radioOf(sku), el("span", {}, name));
+
+/** The units of a card: a button for one less, the number, and a button for one more. */
+function createStepper(key, onChange) {
+  let maximum = 1;
+  const quantity = () => Math.min(state.quantities.get(key) ?? 1, maximum);
+  const output = el("output", { testid: "quantity" }, "1");
+  const step = (by) => () => {
+    const wanted = quantity() + by;
+    if (wanted >= 1 && wanted <= maximum) state.quantities.set(key, wanted);
+    onChange();
+  };
+  // Not `disabled`, which would take the focus away.
+  const button = (by, sign, name) => el("button", { type: "button", class: "step", "aria-label": t(name), testid: name.replace("sale.", ""), onclick: step(by) }, sign);
+  const [less, more] = [button(-1, "−", "sale.less"), button(1, "+", "sale.more")];
+  const node = el("div", { class: "stepper", role: "group", "aria-label": t("sale.quantity") }, less, output, more);
+
+  function update(newMaximum) {
+    maximum = newMaximum;
+    if (state.quantities.has(key)) state.quantities.set(key, quantity());
+    setVisible(node, maximum > 1);
+    setText(output, String(quantity()));
+    less.setAttribute("aria-disabled", quantity() <= 1);
+    more.setAttribute("aria-disabled", quantity() >= maximum);
+  }
+
+  return { node, update };
+}
