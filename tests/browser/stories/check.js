@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { call, publish, unique } from "../support/app.js";
-import { buyNow, openSale, recordText, signInOnPage } from "../support/page.js";
+import { buyNow, openSale, recordText, signInOnPage, untilCanBuy } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("ALTCHA's widget solves the proof of work, and the ticket buys", { tag: "@phone" }, async ({ page, words }) => {
@@ -106,7 +106,7 @@ test("a wrong answer says so and brings another puzzle, however many there were"
   await expect(page.getByTestId("puzzle")).toBeVisible();
   await dragPieceTo(page, await findGap(page));
   await page.getByTestId("puzzle-send").click();
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  await untilCanBuy(page);
   await expect(page.getByTestId("check-status")).toHaveText("");
 });
 

@@ -1,7 +1,7 @@
 // Clicks on the buy button: one order for each attempt, with retries (A3, A5, B3).
 
 import { call, eventually, publish, signIn, stock, unique } from "../support/app.js";
-import { buyNow, countRequests, holdAnswers, openSale, recordText, signInOnPage, untilText } from "../support/page.js";
+import { buyNow, countRequests, holdAnswers, openSale, recordText, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 // Runs in the page and measures there, so that a slow test does not count. To allow for a slow machine, it counts the
@@ -25,7 +25,7 @@ test("a double click makes one request", async ({ page }) => {
   const count = countRequests(page, ORDERS);
   const release = await holdAnswers(page, ORDERS);
   const { id } = await openSale(page, { perUser: 5 });
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  await untilCanBuy(page);
   await page.getByTestId("buy").dblclick({ force: true, noWaitAfter: true });
   expect(await page.getByTestId("buy").isDisabled()).toBe(true);
   release();
@@ -36,7 +36,7 @@ test("a double click makes one request", async ({ page }) => {
 
 test("clicks after an order was made, before its page is shown, make no second order", async ({ page }) => {
   const { id } = await openSale(page, { perUser: 5 });
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  await untilCanBuy(page);
   const release = await holdAnswers(page, /\/order\?/);
   const count = countRequests(page, ORDERS);
   const opened = page.waitForRequest(/\/order\?/);
@@ -54,7 +54,7 @@ test("clicks after an order was made, before its page is shown, make no second o
 test("the button is enabled again after at most ten seconds, even without a response", async ({ page }) => {
   await page.route(ORDERS, () => {});
   await openSale(page);
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  await untilCanBuy(page);
   await page.evaluate(recordHowLongDisabled);
   await page.getByTestId("buy").click();
   await page.waitForFunction(() => globalThis.disabledFor);
@@ -105,7 +105,7 @@ test("the buyer of the last unit gets the order whose response was lost, though 
 test("a page that is loaded again before the response arrives opens the order", async ({ page }) => {
   const reserved = new Promise((resolve) => page.route(ORDERS, async (route) => resolve(await route.fetch())));
   await openSale(page, { total: 1 });
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  await untilCanBuy(page);
   await page.getByTestId("buy").click();
   await reserved;
   await page.reload();
@@ -121,13 +121,13 @@ test("a page that is loaded again after a request that made no order sells again
     return resolve();
   }));
   await openSale(page, { total: 1 });
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  await untilCanBuy(page);
   await page.getByTestId("buy").click();
   await sent;
   await page.reload();
-  const notice = await recordText(page.getByTestId("notice"));
-  await notice.untilShown("Checking whether one of your tries went through");
-  await expect(page.getByTestId("notice")).toBeHidden();
+  const note = await recordText(page.getByTestId("note"));
+  await note.untilShown("Checking whether an earlier try went through");
+  await untilText(page, "note", "Once you tap");
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
 });
@@ -147,8 +147,8 @@ test("a ticket that expires after a lost response makes no second order", async 
     return route.abort("connectionreset");
   });
   await signInOnPage(page, unique("eli"));
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await expect(page.getByTestId("ticket-step")).toHaveText("Your ticket is ready");
+  await untilCanBuy(page);
+  await expect(page.getByTestId("ticket-step")).toHaveText("Entry pass ready");
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
   expect(tickets[0]).toBe(tickets[1]);
@@ -167,11 +167,11 @@ test("a 429 is retried after its Retry-After, with the same ticket and without a
     });
   });
   await openSale(page);
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  const notice = await recordText(page.getByTestId("notice"));
+  await untilCanBuy(page);
+  const button = await recordText(page.getByTestId("buy"));
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
-  await notice.untilShown(/Next try in [12] s/);
+  await button.untilShown(/Next try in [12] s/);
   expect(attempts.length).toBe(2);
   expect(attempts[0].ticket).toBe(attempts[1].ticket);
   const waited = attempts[1].at - attempts[0].at;
@@ -208,9 +208,9 @@ for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
     });
     await page.route(/\/api\/orders\/sale-/, (route) => route.fulfill({ status: 503, json: { status: 503, code: "not_ready" } }));
     await openSale(page);
-    await expect(page.getByTestId("buy")).toBeEnabled();
+    await untilCanBuy(page);
     await page.getByTestId("buy").click();
-    await untilText(page, "notice", "One of your tries may have gone through");
+    await untilText(page, "notice", "An earlier try may have gone through");
     await expect(page.getByTestId("notice").getByRole("link", { name: "My orders" })).toBeVisible();
   });
 }

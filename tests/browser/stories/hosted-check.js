@@ -2,7 +2,7 @@
 
 import { createServer } from "node:http";
 import { variable } from "../../support/app.mjs";
-import { openSale } from "../support/page.js";
+import { openSale, untilCanBuy } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test.use({
@@ -52,7 +52,7 @@ test("a visitor solves a provider's check, and the ticket buys", async ({ page }
   try {
     await openSale(page, { human_check: "hosted" });
     await page.getByTestId("hosted-check").frameLocator("iframe").getByText("I am human").click();
-    await expect(page.getByTestId("buy")).toBeEnabled();
+    await untilCanBuy(page);
     await expect(page.getByTestId("hosted-check")).toBeHidden();
     await page.getByTestId("buy").click();
     await page.waitForURL(/\/order\?/);

@@ -69,7 +69,7 @@ for (const colorScheme of ["light", "dark"]) {
     const buyer = await signIn(unique("mia"));
     const { id } = await publish({ title: "Spring sale", payTimeout: 600 });
     await page.goto(`/sale?activity=${id}`);
-    await page.getByTestId("take-part").click();
+    await page.getByTestId("buy").and(page.locator(":enabled")).click();
     await page.getByTestId("sign-in-user").waitFor();
     await picture("sign-in of the sandbox");
     await page.evaluate((token) => localStorage.setItem("stampede.token", token), buyer.token);
@@ -116,7 +116,7 @@ for (const colorScheme of ["light", "dark"]) {
     const paused = await publish({ title: "Spring sale" });
     await callAdmin("POST", `/activities/${paused.id}/pause`);
     await page.goto(`/sale?activity=${paused.id}`);
-    await page.getByTestId("paused").waitFor();
+    await untilText(page, "buy", words["sale.paused"]);
     await picture("sale, paused");
     for (const [check, testid] of [["captcha", "puzzle"], ["pow", "altcha"]]) {
       const checked = await publish({ title: "Spring sale", human_check: check });

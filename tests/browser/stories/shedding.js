@@ -1,15 +1,15 @@
 // Load shedding (B9), which concerns all activities of an app.
 
 import { callAdmin, publish } from "../support/app.js";
-import { clickAndConfirm, openSale, signInAsOperator, untilText } from "../support/page.js";
+import { clickAndConfirm, openSale, signInAsOperator, untilCanBuy, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test.use({ variables: {} });
 
 test("a click while load is shed waits, and succeeds afterwards without another click", async ({ page, newPage }) => {
   await openSale(page);
-  await expect(page.getByTestId("buy")).toBeEnabled();
-  await expect(page.getByTestId("ticket-step")).toHaveText("Your ticket is ready");
+  await untilCanBuy(page);
+  await expect(page.getByTestId("ticket-step")).toHaveText("Entry pass ready");
   await callAdmin("PUT", "/shed", { on: true });
   try {
     const adminPage = await newPage("/admin");
@@ -17,9 +17,9 @@ test("a click while load is shed waits, and succeeds afterwards without another 
     await expect(adminPage.getByTestId("shed")).toBeChecked();
     await expect(adminPage.getByTestId("shedding")).toBeVisible();
     await page.reload();
-    await expect(page.getByTestId("buy")).toBeEnabled();
+    await untilCanBuy(page);
     await page.getByTestId("buy").click();
-    await untilText(page, "notice", "Very many people are here");
+    await untilText(page, "note", "It is very busy right now.");
   } finally {
     await callAdmin("PUT", "/shed", { on: false });
   }

@@ -49,7 +49,8 @@ test("a sale is sold to buyers who sign in with OpenID Connect", { tag: "@main" 
   for (let sold = 0; sold < 2; sold += 1) {
     const page = await open(newPage, `/sale?activity=${id}`);
     const user = unique("oda");
-    await page.getByTestId("take-part").click();
+    await untilText(page, "buy", words["sign_in.buy"]);
+    await page.getByTestId("buy").click();
     await enterProvider(page, user);
     await page.waitForURL(/\/sale\?/);
     await expect(page.getByTestId("user")).toHaveText(user);

@@ -1,7 +1,7 @@
 // The start of a sale by the server's clock, independent of the browser's clock (A2).
 
 import { call, changeSale, publish, serverClockOffset, unique, untilPhase } from "../support/app.js";
-import { changeAnswers, recordText, signInOnPage, untilText } from "../support/page.js";
+import { changeAnswers, recordText, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
 
@@ -10,7 +10,7 @@ const MINUTE = 60_000;
 // Runs in the page: records when the button is enabled, by a clock that the shifted `Date` does not affect.
 const recordWhenEnabled = () => {
   const record = () => {
-    if (!globalThis.enabledAt && document.querySelector('[data-testid="buy"]:enabled')) {
+    if (!globalThis.enabledAt && document.querySelector('[data-action="buy"]:enabled')) {
       globalThis.enabledAt = performance.timeOrigin + performance.now();
     }
   };
@@ -54,11 +54,11 @@ for (const [description, clockOff] of [["right", 0], ["ten minutes fast", 10 * M
     const button = await recordText(page.getByTestId("buy"));
     const clock = await recordText(page.getByTestId("clock"));
     await signInOnPage(page, unique("ada"));
-    await expect(page.getByTestId("buy")).toBeEnabled();
+    await untilCanBuy(page);
     const problem = await startProblem(page, startsAt - offset);
     await page.getByTestId("buy").click();
     await page.waitForURL(/\/order\?/);
-    if (!button.hasShown("Not yet")) return "the page loaded after the start";
+    if (!button.hasShown("Opens in")) return "the page loaded after the start";
     if (!clock.hasShown(/^00:(0\d|1[0-2])$/)) return "no countdown was seen";
     const first = gateRequests.find((at) => at >= -100);
     return problem ?? (first < jitter + 300 ? null : `the first request left ${first} ms after the start`);
@@ -73,7 +73,7 @@ test("a clock that a cached response set is corrected by the next response", ({ 
   await changeAnswers(page, /\/api\/activities\/[^/]+$/, (sale) => ({ ...sale, server_time: stale(sale.server_time) }));
   await page.goto(`/sale?activity=${id}`);
   await page.evaluate(recordWhenEnabled);
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  await untilCanBuy(page);
   return startProblem(page, startsAt - offset);
 }));
 
@@ -111,13 +111,13 @@ test("a page notices a moved start long before its next poll of the gate", async
   await page.goto(`/sale?activity=${id}`);
   await page.clock.install();
   await page.reload();
-  await untilText(page, "buy", "Not yet");
+  await untilText(page, "buy", "Sign in to take part");
   await changeSale(id, { starts_at: new Date(Date.now() - 1_000).toISOString() });
   await untilPhase(id, { phases: ["open"] });
   // The page loads its activity within 90 s; its next poll of the gate would be after more than five minutes.
   // An instance may answer with the activity of a second ago: the page then loads it again within 90 s.
   await expect(async () => {
     await page.clock.fastForward(95_000);
-    await expect(page.getByTestId("buy")).toBeEnabled({ timeout: 5_000 });
+    await expect(page.locator('[data-action="buy"]:enabled')).toBeVisible({ timeout: 5_000 });
   }).toPass({ timeout: 15_000 });
 });

@@ -1,8 +1,8 @@
-// A tap buys what the finger is on: nothing moves a buy button, and a press that began elsewhere or too early buys nothing.
+// A tap buys what the finger is on: nothing moves on the sale page, and a press that began too early buys nothing.
 
 import { devices } from "@playwright/test";
 import { callAdmin, publish, unique } from "../support/app.js";
-import { countRequests, signInOnPage, untilText } from "../support/page.js";
+import { changeAnswers, countRequests, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { expect, test } from "../support/test.js";
 
@@ -13,14 +13,15 @@ const SKUS = ["body", "lens", "strap"].map((sku, index) => ({
   currency: "EUR", total: 10,
 }));
 
-// Runs in the page: records the boxes of all buy buttons at every frame, until `stopRecording` returns those that differ.
+// Runs in the page: records the boxes at every frame, until `stopRecording` returns those that differ.
 const recordBoxes = () => {
   const seen = new Set();
   let isOver = false;
   const record = () => {
-    const boxes = [...document.querySelectorAll('[data-testid="buy"]')].map((button) => {
-      const { x, y, width, height } = button.getBoundingClientRect();
-      return [x, y, width, height].map(Math.round).join();
+    const boxes = [...document.querySelectorAll(".action-bar, #buy, .sku, .moment, #title, #price, #when")].map((node) => {
+      const { x, y, width, height } = node.getBoundingClientRect();
+      // What replaces the time it starts has another width.
+      return [x, y, node.id === "when" ? 0 : width, height].map(Math.round).join();
     });
     seen.add(boxes.join(" "));
     if (!isOver) requestAnimationFrame(record);
@@ -45,10 +46,11 @@ for (const locale of ["en-GB", "zh-CN"]) {
         ? route.fulfill({ status: 201, json: { ticket: "1.x", order_no: `${sale.id}.x`, expires_at: new Date(Date.now() + 600_000) } })
         : route.continue());
       await page.goto(`/sale?activity=${sale.id}`);
-      await expect(page.getByTestId("buy")).toHaveCount(3);
-      if (await page.getByTestId("buy").first().isEnabled()) return "the page loaded after the start";
+      await expect(page.getByTestId("sku")).toHaveCount(3);
+      await expect(page.getByTestId("buy")).toBeEnabled();
+      if (await page.locator('[data-action="buy"]').count()) return "the page loaded after the start";
       await page.evaluate(() => (document.documentElement.style.fontSize = "200%"));
-      /** Whether the buttons stayed where they were during `act`. */
+      /** Whether the boxes stayed where they were during `act`. */
       const staysDuring = async (what, act) => {
         await page.evaluate(recordBoxes);
         await act();
@@ -63,48 +65,56 @@ for (const locale of ["en-GB", "zh-CN"]) {
         await expect(page.locator("#step-ticket")).toHaveClass("is-done");
         await expect(page.getByTestId("puzzle")).toHaveCount(0);
       });
+      await staysDuring("announcement", async () => {
+        await changeAnswers(page, /gate\.json$/, (gate) => ({ ...gate, announcement: { en: "Ten more minutes. ".repeat(15) } }));
+        await page.evaluate(() => dispatchEvent(new Event("online")));
+        await untilText(page, "announcement", "Ten more minutes.");
+      });
       // As far down as possible: what became shorter below the list would move it, too.
       await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
-      if (await page.getByTestId("buy").first().isEnabled()) return "the check was solved after the start";
-      await staysDuring("start", () => expect(page.getByTestId("buy").last()).toBeEnabled());
+      if (await page.locator('[data-action="buy"]').count()) return "the check was solved after the start";
+      await staysDuring("start", () => untilCanBuy(page));
       await staysDuring("pause", async () => {
         await callAdmin("POST", `/activities/${sale.id}/pause`, {});
-        await expect(page.getByTestId("paused").filter({ visible: true })).toBeVisible();
+        await expect(page.getByTestId("buy")).toBeDisabled();
       });
       await staysDuring("resumption", async () => {
         await callAdmin("POST", `/activities/${sale.id}/resume`, {});
-        await expect(page.getByTestId("buy").last()).toBeEnabled();
+        await untilCanBuy(page);
       });
       await page.route(ORDERS, (route) => route.fulfill({ status: 409, json: { status: 409, code: "sold_out" } }));
       await staysDuring("notice and refusal", async () => {
-        await page.getByTestId("buy").last().dispatchEvent("click");
+        await page.getByTestId("buy").dispatchEvent("click");
         await expect(page.getByTestId("notice")).toHaveAttribute("data-tone", "calm");
-        await expect(page.getByTestId("buy").last()).toBeDisabled();
+        await expect(page.getByTestId("buy")).toBeDisabled();
+      });
+      await staysDuring("selling out", async () => {
+        await page.unroute(/gate\.json$/);
+        await changeAnswers(page, /gate\.json$/, (gate) => ({ ...gate, sold_out: SKUS.map(({ sku }) => sku) }));
+        await expect(page.getByTestId("outcome")).toHaveCSS("visibility", "visible");
       });
     }));
   }
 }
 
-test("a press that began before the start, or on another button, buys nothing", ({ newPage }) => retryIfLate(async () => {
+test("a press that began before the start buys nothing, and a later one buys what is chosen", ({ newPage }) => retryIfLate(async () => {
   const { id } = await publish({ startsIn: 10_000, skus: SKUS });
   const page = await newPage(`/sale?activity=${id}`);
   const count = countRequests(page, ORDERS);
   await signInOnPage(page, unique("eve"));
-  const [first, second] = [page.getByTestId("buy").first(), page.getByTestId("buy").nth(1)];
-  await first.scrollIntoViewIfNeeded();
-  const { x, y, width, height } = await first.boundingBox();
+  const buy = page.getByTestId("buy");
+  const { x, y, width, height } = await buy.boundingBox();
   await page.mouse.move(x + width / 2, y + height / 2);
   await page.mouse.down();
-  if (await first.isEnabled()) return "the press began after the start";
-  await expect(first).toBeEnabled();
+  if (await buy.isEnabled()) return "the press began after the start";
+  await untilCanBuy(page);
   await page.mouse.up();
-  await expect(first).toBeEnabled();
-  await first.dispatchEvent("pointerdown");
-  await second.dispatchEvent("click", { detail: 1 });
-  await expect(second).toBeEnabled();
-  // Buttons are disabled in the event of a click that counts.
+  await expect(buy).toBeEnabled();
+  // The button is disabled in the event of a click that counts.
   expect(count.requests).toBe(0);
-  await second.click();
+  await page.getByTestId("sku").nth(1).click();
+  await expect(page.getByTestId("sku").nth(1).getByRole("radio")).toBeChecked();
+  await buy.click();
   await page.waitForURL(/\/order\?/);
   await untilText(page, "order", SKUS[1].name);
 }));

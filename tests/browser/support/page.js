@@ -24,9 +24,12 @@ export async function openSale(page, sale, user = unique("buyer")) {
   return { id, user };
 }
 
+/** Waits until the button of a sale's page buys. */
+export const untilCanBuy = (page) => expect(page.locator('[data-testid="buy"][data-action="buy"]')).toBeEnabled();
+
 /** Buys on a sale's page as soon as that is possible. Ends on the order's page. */
 export async function buyNow(page) {
-  await expect(page.getByTestId("buy")).toBeEnabled();
+  await untilCanBuy(page);
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
 }

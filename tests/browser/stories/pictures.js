@@ -1,0 +1,54 @@
+// Every state of the buyers' pages on every screen, in both colours and languages, as contact sheets in `browser-pictures`
+// of Cargo's target directory; nothing is wider than its box, and the bar at the bottom stays where it is.
+
+import { mkdir, writeFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { targetDirectory } from "../support/app.js";
+import { openState, overflows, STATES } from "../support/states.js";
+import { expect, test } from "../support/test.js";
+
+const SCREENS = { phone: { width: 390, height: 844 }, tablet: { width: 820, height: 1_180 }, desktop: { width: 1_280, height: 800 } };
+
+/** The width of a picture on a contact sheet. */
+const THUMBNAIL = { phone: 260, tablet: 300, desktop: 440 };
+
+const folder = resolve(targetDirectory, "browser-pictures");
+
+for (const [kind, states] of Object.entries(STATES)) {
+  for (const [screen, viewport] of Object.entries(SCREENS)) {
+    for (const colorScheme of ["light", "dark"]) {
+      for (const locale of ["en-GB", "zh-CN"]) {
+        const name = `${kind}, ${screen}, ${colorScheme}, ${locale.slice(0, 2)}`;
+        test(`the pictured states have room: ${name}`, async ({ newPage }) => {
+          const page = await newPage("/robots.txt", { viewport, colorScheme, locale, hasTouch: screen !== "desktop" });
+          const [pictures, problems, bars] = [[], [], new Set()];
+          for (const state of states) {
+            await openState(page, state);
+            const image = await page.screenshot({ type: "jpeg", quality: 80, animations: "disabled", scale: "css", fullPage: state.isFull ?? false });
+            pictures.push([state.name, image.toString("base64")]);
+            problems.push(...(await page.evaluate(overflows)).map((problem) => `${state.name}: ${problem}`));
+            const bar = await page.locator(".action-bar:visible").evaluateAll((nodes) => nodes.flatMap((node) => [node, node.querySelector(".button.primary")])
+              .map((node) => Object.values(node.getBoundingClientRect().toJSON()).map(Math.round).join(" ")).join());
+            if (bar) bars.add(bar);
+            await page.unroute("**/order?*");
+          }
+          await writeSheet(page, name, pictures, THUMBNAIL[screen]);
+          expect(problems).toEqual([]);
+          expect([...bars].length, `the boxes of the bar: ${[...bars]}`).toBeLessThanOrEqual(1);
+        });
+      }
+    }
+  }
+}
+
+/** Writes a picture of all pictures. */
+async function writeSheet(page, name, pictures, width) {
+  const figures = pictures.map(([title, image]) => `<figure><img src="data:image/jpeg;base64,${image}"><figcaption>${title}</figcaption></figure>`);
+  const style = `body { margin: 8px; background: #888; display: flex; flex-wrap: wrap; align-items: start; gap: 8px; font: 13px sans-serif; width: ${7 * (width + 8)}px }
+    figure { margin: 0; width: ${width}px } img { width: 100%; max-height: ${3.2 * width}px; object-fit: cover; object-position: top; display: block } figcaption { padding: 2px 4px; background: #fff }`;
+  await page.goto("about:blank");
+  await page.setViewportSize({ width: 7 * (width + 8) + 8, height: 600 });
+  await page.setContent(`<style>${style}</style>${figures.join("")}`);
+  await mkdir(folder, { recursive: true });
+  await writeFile(resolve(folder, `${name}.png`), await page.screenshot({ fullPage: true, scale: "css" }));
+}
