@@ -43,7 +43,7 @@ for (const colorScheme of ["light", "dark"]) {
 }
 
 test("texts of the shop replace those of the same language", async ({ newPage }) => {
-  for (const [locale, title] of [["en-GB", "Drops & more"], ["zh-CN", "限时秒杀"]]) {
+  for (const [locale, title] of [["en-GB", "Drops & more"], ["zh-CN", "限时发售"]]) {
     const page = await newPage("/", { locale });
     await expect(page.getByRole("heading", { level: 1 })).toHaveText(title);
   }

@@ -45,7 +45,7 @@ export const words = {
   "sale.rules": "Up to {units} per person. Once you tap Buy, it is yours for {time} to pay.",
   "sale.refunds": "Refunds within {time} of payment.",
   "sale.no_refunds": "No refunds on request.",
-  "sale.items": "Choose yours",
+  "sale.items": "In this drop",
   "sale.quantity": "Quantity",
   "sale.left": "{left} of {total} left",
   "sale.not_ready": "Getting ready",

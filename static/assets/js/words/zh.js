@@ -45,7 +45,7 @@ export const words = {
   "sale.rules": "每人限购 {units} 件。抢购成功后，商品为您保留 {time}，请及时付款。",
   "sale.refunds": "付款后 {time}内可申请退款。",
   "sale.no_refunds": "本活动不支持自助退款。",
-  "sale.items": "选择商品",
+  "sale.items": "本场商品",
   "sale.quantity": "数量",
   "sale.left": "剩余 {left} / {total} 件",
   "sale.not_ready": "准备中",
