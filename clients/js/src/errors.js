@@ -4,15 +4,17 @@
 export class Problem extends Error {
   /**
    * @param {{ status: number, code: string, detail?: string, errors?: { detail: string, pointer?: string }[],
-   *   retryAfter?: number | null, isAnswer?: boolean }} fields
+   *   retryAfter?: number | null, isAnswer?: boolean, requires?: string | null }} fields
    */
-  constructor({ status, code, detail = "", errors = [], retryAfter = null, isAnswer = true }) {
+  constructor({ status, code, detail = "", errors = [], retryAfter = null, isAnswer = true, requires = null }) {
     super(detail || code);
     this.status = status;
     this.code = code;
     this.detail = detail;
     this.errors = errors;
     this.retryAfter = retryAfter;
+    /** Of `not_eligible`, the rule that refused: `members`, `level`, `list` or `groups`. */
+    this.requires = requires;
     /** Whether the response had a code of its own. Without one a proxy sent it: the app may have processed the request. */
     this.isAnswer = isAnswer;
   }

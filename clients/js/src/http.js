@@ -75,6 +75,7 @@ export function createCall({ baseUrl, fetch, now }) {
         code: data?.code ?? CODE_BY_STATUS[response.status] ?? "internal",
         detail: data?.detail ?? "",
         errors: data?.errors ?? [],
+        requires: data?.requires ?? null,
         retryAfter,
         isAnswer: Boolean(data?.code),
       });

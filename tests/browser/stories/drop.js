@@ -93,7 +93,7 @@ test("who comes after the last unit reads until when units may come back, and wh
   await open(page, "sold out, arriving late");
   await untilText(page, "outcome", /What is not paid for within 5 minutes comes back here, until \d\d:\d\d/);
   await expect(page.getByTestId("clock").filter({ visible: true })).toHaveCount(0);
-  await expect(page.getByTestId("next")).toHaveText(/Next: Pocket projector, Tomorrow/);
+  await expect(page.getByTestId("next")).toHaveText(/Next: Pocket projector, tomorrow/);
   await expect(page.getByTestId("next")).toHaveAttribute("href", "/sale?activity=next");
 });
 

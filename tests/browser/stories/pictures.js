@@ -9,8 +9,8 @@ import { expect, test } from "../support/test.js";
 
 const SCREENS = { phone: { width: 390, height: 844 }, tablet: { width: 820, height: 1_180 }, desktop: { width: 1_280, height: 800 } };
 
-/** The width of a picture on a contact sheet. */
-const THUMBNAIL = { phone: 260, tablet: 300, desktop: 440 };
+/** The pictures in a row of a contact sheet, the rows, and the width of a sheet. */
+const SHEET = { columns: { phone: 7, tablet: 5, desktop: 4 }, rows: 2, width: 1_560 };
 
 const folder = resolve(targetDirectory, "browser-pictures");
 
@@ -23,16 +23,19 @@ for (const [kind, states] of Object.entries(STATES)) {
           const page = await newPage("/robots.txt", { viewport, colorScheme, locale, hasTouch: screen !== "desktop" });
           const [pictures, problems, bars] = [[], [], new Set()];
           for (const state of states) {
-            await openState(page, state);
-            const image = await page.screenshot({ type: "jpeg", quality: 80, animations: "disabled", scale: "css", fullPage: state.isFull ?? false });
-            pictures.push([state.name, image.toString("base64")]);
+            await openState(page, state).catch((error) => problems.push(`${state.name}: ${error.message}`));
             problems.push(...(await page.evaluate(overflows)).map((problem) => `${state.name}: ${problem}`));
             const bar = await page.locator(".action-bar:visible").evaluateAll((nodes) => nodes.flatMap((node) => [node, node.querySelector(".button.primary")])
               .map((node) => Object.values(node.getBoundingClientRect().toJSON()).map(Math.round).join(" ")).join());
             if (bar) bars.add(bar);
+            // A screen as high as the page: the bar is at its bottom.
+            if (state.isFull) await page.setViewportSize({ ...viewport, height: Math.max(viewport.height, await page.evaluate(() => document.documentElement.scrollHeight)) });
+            const image = await page.screenshot({ type: "jpeg", quality: 80, animations: "disabled", scale: "css" });
+            pictures.push([state.name, image.toString("base64")]);
+            await page.setViewportSize(viewport);
             await page.unroute("**/order?*");
           }
-          await writeSheet(page, name, pictures, THUMBNAIL[screen]);
+          await writeSheets(page, name, pictures, SHEET.columns[screen]);
           expect(problems).toEqual([]);
           expect([...bars].length, `the boxes of the bar: ${[...bars]}`).toBeLessThanOrEqual(1);
         });
@@ -41,14 +44,19 @@ for (const [kind, states] of Object.entries(STATES)) {
   }
 }
 
-/** Writes a picture of all pictures. */
-async function writeSheet(page, name, pictures, width) {
-  const figures = pictures.map(([title, image]) => `<figure><img src="data:image/jpeg;base64,${image}"><figcaption>${title}</figcaption></figure>`);
-  const style = `body { margin: 8px; background: #888; display: flex; flex-wrap: wrap; align-items: start; gap: 8px; font: 13px sans-serif; width: ${7 * (width + 8)}px }
-    figure { margin: 0; width: ${width}px } img { width: 100%; max-height: ${3.2 * width}px; object-fit: cover; object-position: top; display: block } figcaption { padding: 2px 4px; background: #fff }`;
-  await page.goto("about:blank");
-  await page.setViewportSize({ width: 7 * (width + 8) + 8, height: 600 });
-  await page.setContent(`<style>${style}</style>${figures.join("")}`);
+/** Writes pictures of the pictures. */
+async function writeSheets(page, name, pictures, columns) {
+  const width = Math.floor(SHEET.width / columns) - 8;
+  const style = `body { margin: 8px 0 0 8px; background: #888; display: flex; flex-wrap: wrap; align-items: start; gap: 8px; font: 13px sans-serif }
+    figure { margin: 0; width: ${width}px } img { width: 100%; max-height: ${3 * width}px; object-fit: cover; object-position: top; display: block }
+    figcaption { padding: 2px 4px; background: #fff }`;
   await mkdir(folder, { recursive: true });
-  await writeFile(resolve(folder, `${name}.png`), await page.screenshot({ fullPage: true, scale: "css" }));
+  await page.goto("about:blank");
+  await page.setViewportSize({ width: SHEET.width + 8, height: 600 });
+  for (let from = 0, size = columns * SHEET.rows; from < pictures.length; from += size) {
+    const figures = pictures.slice(from, from + size)
+      .map(([title, image]) => `<figure><img src="data:image/jpeg;base64,${image}"><figcaption>${title}</figcaption></figure>`);
+    await page.setContent(`<style>${style}</style>${figures.join("")}`);
+    await writeFile(resolve(folder, `${name}, ${1 + from / size}.png`), await page.screenshot({ fullPage: true, scale: "css" }));
+  }
 }

@@ -26,6 +26,8 @@ const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url
 
 /** Opens a state in a page of this origin. Resolves when it is shown. */
 export async function openState(page, { path, answers, user = null, act, until }) {
+  // A page that is shown sends nothing more.
+  await page.goto("/robots.txt");
   await answerWith(page, answers(Date.now()));
   await page.evaluate((token) => {
     localStorage.clear();
@@ -34,7 +36,7 @@ export async function openState(page, { path, answers, user = null, act, until }
   }, user && `x.${encode({ sub: user, exp: 4_000_000_000 })}.x`);
   await page.goto(path);
   await act?.(page);
-  if (until) await page.locator(until).first().waitFor();
+  if (until) await page.locator(until).first().waitFor({ timeout: 15_000 });
 }
 
 /** Runs in the page: what is wider than the screen, or than its own box. */

@@ -2,7 +2,7 @@
 
 import { clock } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
-import { count, countdown, duration, money } from "../shared/format.js";
+import { count, countdown, duration, priceText } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 import { explain } from "../shared/problems.js";
 import * as session from "../shared/session.js";
@@ -53,14 +53,20 @@ function content() {
   if (now === "paused") return { label: t("sale.paused"), note: t("sale.calm") };
   if (session.token() && isCheckPending()) return { action: "check", label: t("bar.check"), note: t("bar.check_first") };
   if (isBusy) return { label: progressLabel(progress), note: progressNote(progress) };
-  const hold = progressNote(progress) || t("bar.hold", { time: duration(activity.pay_timeout_seconds) });
+  const hold = progressNote(progress) || t(sku.price === 0 ? "bar.hold_free" : "bar.hold", { time: duration(activity.pay_timeout_seconds) });
   if (!session.token()) {
     return now === "open" ? { action: "buy", label: t("sign_in.buy"), note: hold }
-      : { action: "sign_in", label: t("sign_in.take_part"), note: t("bar.sign_in") };
+      : { action: "sign_in", label: t("sign_in.take_part"), note: whoText() || t("bar.sign_in") };
   }
   if (now === "scheduled") return { label: t("bar.opens", { time: countdown(clock.millisecondsUntil(startsAt())) }), hasSteps: true };
   const units = chosenQuantity();
-  return { action: "buy", label: t("sale.buy", { units: count(units), total: money(units * sku.price, sku.currency) }), note: hold };
+  return { action: "buy", label: t("sale.buy", { units: count(units), total: priceText(units * sku.price, sku.currency) }), note: hold };
+}
+
+/** Who may take part, where not everybody may. */
+export function whoText() {
+  const { members_only: membersOnly, min_level: level, invited_only: invitedOnly } = state.activity.eligibility;
+  return [membersOnly && t("who.members"), level > 0 && t("who.level", { level }), invitedOnly && t("who.invited")].filter(Boolean).join(" ");
 }
 
 /** Why this user may not take part, by the rule that refused. */

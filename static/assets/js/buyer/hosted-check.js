@@ -12,7 +12,7 @@ export async function solveHostedCheck({ script, site_key: sitekey, action }, co
   const widget = await loadWidget(script);
   onStatus(t("check.hosted"));
   const box = el("div", { class: "hosted-check", testid: "hosted-check" });
-  const rather = el("button", { type: "button", class: "button", testid: "check-work" }, t("check.rather_work"));
+  const rather = el("button", { type: "button", class: "plain link", testid: "check-work" }, t("check.rather_work"));
   const form = el("div", { class: "puzzle", "data-waits": "" }, box, el("div", { class: "actions" }, rather));
   container.replaceChildren(form);
   try {

@@ -22,7 +22,7 @@ export function showPuzzle(captcha, container, onStatus) {
       resolve(result);
     };
     const other = (testid, key, options) =>
-      el("button", { type: "button", class: "button", testid, onclick: () => finish({ options }) }, t(key));
+      el("button", { type: "button", class: "plain link", testid, onclick: () => finish({ options }) }, t(key));
     const form = el(
       "form",
       { class: "puzzle", "aria-label": t("check.title"), testid: "puzzle", "data-waits": "" },

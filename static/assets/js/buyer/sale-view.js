@@ -2,10 +2,10 @@
 
 import { TICKETS_BEFORE_START, clock } from "../shared/client.js";
 import { byId, picture, setText, setVisible } from "../shared/dom.js";
-import { count, dayAndTime, duration, minuteTime, money, period } from "../shared/format.js";
+import { count, dayAndTimeInside, duration, minuteTime, period, priceText } from "../shared/format.js";
 import { inAnyLanguage, language, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
-import { explainRefusal, renderBar } from "./buy-bar.js";
+import { explainRefusal, renderBar, whoText } from "./buy-bar.js";
 import { reserveCountdown, showCountdown } from "./countdown.js";
 import { endsAt, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
 import { renderCards, updateCards } from "./sku-cards.js";
@@ -19,7 +19,7 @@ export function renderActivity() {
   setText(byId("title"), activity.title);
   setText(byId("description"), activity.description ?? "");
   showPicture(activity.image || activity.skus.find(({ image }) => image)?.image || "", activity.title);
-  setText(byId("price"), priceText(activity.skus));
+  setText(byId("price"), lowestPrice(activity.skus));
   const calendar = `/api/activities/${encodeURIComponent(activity.id)}/calendar.ics?lang=${language}`;
   if (byId("remind").getAttribute("href") !== calendar) byId("remind").href = calendar;
   byId("remind").download = `${activity.id}.ics`;
@@ -37,9 +37,9 @@ function showPicture(url, name) {
   if (shown !== url || !url) byId("picture").replaceChildren(picture(url, name, "large"));
 }
 
-function priceText(skus) {
+function lowestPrice(skus) {
   const lowest = skus.reduce((best, sku) => (sku.price < best.price ? sku : best));
-  const price = money(lowest.price, lowest.currency);
+  const price = priceText(lowest.price, lowest.currency);
   return skus.some((sku) => sku.price !== lowest.price) ? t("sale.from", { price }) : price;
 }
 
@@ -49,18 +49,17 @@ function rulesText({ per_user: units, pay_timeout_seconds: seconds, refund_windo
 }
 
 const soldOutText = () => t("outcome.sold_out_more", { time: duration(state.activity.pay_timeout_seconds), end: minuteTime(endsAt()) });
-const endedText = () => t("outcome.ended_more", { end: dayAndTime(endsAt()) });
+const endedText = () => t("outcome.ended_more", { end: dayAndTimeInside(endsAt()) });
 
 /** Who may take part, where not everybody may, and why this user may not. */
 function renderWho() {
-  const { members_only: membersOnly, min_level: level, invited_only: invitedOnly } = state.activity.eligibility ?? {};
-  const rules = [membersOnly && t("who.members"), level > 0 && t("who.level", { level }), invitedOnly && t("who.invited")].filter(Boolean);
-  setVisible(byId("who"), rules.length > 0);
-  if (!rules.length) return;
-  const withReason = (reason) => `${rules.join(" ")} ${reason}`;
+  const rules = whoText();
+  setVisible(byId("who"), rules !== "");
+  if (!rules) return;
+  const withReason = (reason) => `${rules} ${reason}`;
   const reasons = ["members", "level", "list", "groups"].map((rule) => withReason(t(`refused.${rule}`)));
   reserveSpace(byId("who-text"), reasons);
-  setText(byId("who-text"), state.refusal ? withReason(explainRefusal(state.refusal)) : rules.join(" "));
+  setText(byId("who-text"), state.refusal ? withReason(explainRefusal(state.refusal)) : rules);
   byId("who").classList.toggle("is-refused", state.refusal !== null);
 }
 
@@ -99,7 +98,7 @@ function renderOutcome(now) {
   setText(byId("outcome-title"), t(now === "ended" ? "outcome.ended" : "outcome.sold_out"));
   setText(byId("outcome-text"), now === "ended" ? endedText() : soldOutText());
   if (!state.next) return;
-  setText(byId("next"), t("outcome.next", { title: state.next.title, time: dayAndTime(state.next.starts_at, clock.now()) }));
+  setText(byId("next"), t("outcome.next", { title: state.next.title, time: dayAndTimeInside(state.next.starts_at, clock.now()) }));
   const address = `/sale?activity=${encodeURIComponent(state.next.id)}`;
   if (byId("next").getAttribute("href") !== address) byId("next").href = address;
 }

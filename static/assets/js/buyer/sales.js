@@ -2,7 +2,7 @@
 
 import { client, clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { count, countdown, dayAndTime, money, period } from "../shared/format.js";
+import { count, countdown, dayAndTime, dayAndTimeInside, period, priceText } from "../shared/format.js";
 import { localized, t } from "../shared/i18n.js";
 import { poll, randomUpTo } from "../shared/poll.js";
 import { explain } from "../shared/problems.js";
@@ -51,7 +51,7 @@ function show(list) {
 function update() {
   updates.forEach((step) => step());
   // A sale has started.
-  if (shown !== signature()) render();
+  if (shown && shown !== signature()) render();
 }
 
 /** The phase by the server's clock: the list may be a minute old. */
@@ -117,24 +117,25 @@ const tile = (activity) => link(
   el("strong", {}, activity.title),
   price(activity),
   stock(activity),
-  live({ class: "quiet" }, () => (phaseOf(activity) === "paused" ? t("chip.paused") : t("list.until", { time: dayAndTime(activity.ends_at, clock.now() || undefined) }))),
+  live({ class: "quiet" }, () => (phaseOf(activity) === "paused" ? t("chip.paused") : t("list.until", { time: dayAndTimeInside(activity.ends_at, clock.now() || undefined) }))),
 );
 
 const row = (activity) => link(
   activity, "sale-link",
   picture(activity.image, activity.title, "small"),
   el("span", { class: "sale-text" }, el("strong", {}, activity.title), live({ class: "quiet" }, () => whenText(activity))),
-  price(activity),
 );
 
 function whenText(activity) {
   const now = clock.now() || undefined;
-  if (phaseOf(activity) === "ended") return t("list.ended_at", { time: dayAndTime(activity.ends_at, now) });
-  return dayAndTime(activity.starts_at, now);
+  if (phaseOf(activity) === "ended") return t("list.ended_at", { time: dayAndTimeInside(activity.ends_at, now) });
+  return [dayAndTime(activity.starts_at, now), lowestPrice(activity)].filter(Boolean).join(" · ");
 }
 
-const price = ({ price: amount, currency }) =>
-  (currency ? el("span", { class: "price" }, amount === 0 ? t("sale.free") : t("sale.from", { price: money(amount, currency) })) : null);
+const price = (activity) => el("span", { class: "price" }, lowestPrice(activity));
+
+const lowestPrice = ({ price: amount, currency }) =>
+  (!currency ? "" : amount === 0 ? priceText(amount, currency) : t("sale.from", { price: priceText(amount, currency) }));
 
 /** What is left of an open sale: as loaded last, not as rendered. */
 function stock({ id }) {

@@ -1,7 +1,8 @@
 // The cards of the SKUs on the sale page, of which the visitor chooses one. SKUs of one item are options of one card.
 
+import { clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { count, money } from "../shared/format.js";
+import { count, priceText } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 import { cardOf, chosenSku, isSoldOut, state } from "./sale-state.js";
 import { reserveSpace } from "./steady.js";
@@ -74,7 +75,7 @@ function createCard(key) {
     const known = [...options.children].map((option) => option.dataset.sku).join();
     if (hasOptions && known !== group.map(({ sku }) => sku).join()) options.replaceChildren(...group.map(optionOf));
     for (const [index, option] of [...options.children].entries()) setText(option.lastChild, group[index]?.name ?? "");
-    reserveSpace(price, group.map((sku) => money(sku.price, sku.currency)));
+    reserveSpace(price, group.map((sku) => priceText(sku.price, sku.currency)));
     reserveSpace(left, group.flatMap((sku) => (sku.total < 0 ? [t("sale.unlimited")] : [
       t("sale.sold_out"), t("sale.not_ready"), ...["sale.left", "sale.few_left"].map((text) => t(text, { left: count(sku.total), total: count(sku.total) })),
     ])));
@@ -91,14 +92,14 @@ function createCard(key) {
   function update() {
     const sku = shown();
     const isChosen = group.some((other) => other.sku === chosenSku().sku);
-    node.classList.toggle("is-chosen", isChosen);
+    node.classList.toggle("is-chosen", isChosen && state.gate?.phase !== "ended");
     radio.checked = isChosen;
     for (const option of options.children) {
       option.firstChild.checked = option.dataset.sku === state.chosen;
       option.classList.toggle("is-out", isSoldOut(group.find((other) => other.sku === option.dataset.sku) ?? sku));
     }
     showPicture();
-    setText(price, money(sku.price, sku.currency));
+    setText(price, priceText(sku.price, sku.currency));
     stepper.update(Math.min(state.activity.per_user, 10, sku.total < 0 ? Infinity : Math.max(1, sku.total)));
     updateStock(sku);
   }
@@ -111,12 +112,12 @@ function createCard(key) {
     const hasEnded = state.gate?.phase === "ended";
     node.classList.toggle("is-out", isOut);
     node.classList.toggle("has-little", isLittle && !hasEnded);
-    text.classList.toggle("is-over", hasEnded);
+    node.classList.toggle("is-over", hasEnded);
     setVisible(meter, !isUnlimited);
     fill.style.setProperty("--share", isUnlimited || !sku.total ? 0 : units / sku.total);
     const values = { left: count(units), total: count(sku.total) };
     setText(left, hasEnded ? "" : isUnlimited ? t("sale.unlimited") : isOut ? t("sale.sold_out")
-      : sku.left === null ? t("sale.not_ready") : t(isLittle ? "sale.few_left" : "sale.left", values));
+      : sku.left === null ? (clock.isSet() ? t("sale.not_ready") : "") : t(isLittle ? "sale.few_left" : "sale.left", values));
   }
 
   return { node, describe, update };

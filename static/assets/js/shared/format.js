@@ -1,13 +1,16 @@
 // Formats money, times and durations in the language of the page.
 
 import { formatMoney } from "../../client/index.js";
-import { browserLocales, language } from "./i18n.js";
+import { browserLocales, language, t } from "./i18n.js";
 
 /** The language tag by which numbers and times are formatted. */
 export const locale = language === "zh" ? "zh-CN" : (browserLocales.find((tag) => tag.startsWith("en")) ?? "en");
 
 /** Formats an amount in minor units: `1999, "EUR"` → `€19.99`. */
 export const money = (amount, currency) => formatMoney(amount, currency, locale);
+
+/** Formats a price, which may be nothing. */
+export const priceText = (amount, currency) => (amount === 0 ? t("sale.free") : money(amount, currency));
 
 /** Formats a number with the separators of the language. */
 export const count = (number) => new Intl.NumberFormat(locale).format(number);
@@ -32,7 +35,7 @@ export function countdown(milliseconds) {
   const two = (number) => String(number).padStart(2, "0");
   const [days, hours] = [Math.floor(total / 86_400), Math.floor(total / 3600) % 24];
   const rest = `${two(Math.floor(total / 60) % 60)}:${two(total % 60)}`;
-  if (days) return `${days}d ${two(hours)}:${rest}`;
+  if (days) return `${days}${language === "zh" ? "天" : "d"} ${two(hours)}:${rest}`;
   return hours ? `${two(hours)}:${rest}` : rest;
 }
 
@@ -44,25 +47,28 @@ export function duration(seconds) {
 }
 
 /** Formats the day and time of day of an RFC 3339 time: `Today 20:15`. `now` is in milliseconds since 1970. */
-export const dayAndTime = (text, now = Date.now()) => `${day(new Date(text), new Date(now))} ${minuteTime(text)}`;
+export function dayAndTime(text, now) {
+  const inside = dayAndTimeInside(text, now);
+  return inside.charAt(0).toLocaleUpperCase(locale) + inside.slice(1);
+}
+
+/** As `dayAndTime`, inside a sentence: `today 20:15`. */
+export const dayAndTimeInside = (text, now = Date.now()) => `${day(new Date(text), new Date(now))} ${minuteTime(text)}`;
 
 /** Formats a period between RFC 3339 times in the browser's time zone: `Today 20:15–21:13 (CET)`. */
 export function period(from, to, now = Date.now()) {
   const isOneDay = new Date(from).toDateString() === new Date(to).toDateString();
-  const end = isOneDay ? `–${minuteTime(to)}` : ` – ${dayAndTime(to, now)}`;
+  const end = isOneDay ? `–${minuteTime(to)}` : ` – ${dayAndTimeInside(to, now)}`;
   const zone = new Intl.DateTimeFormat(locale, { timeZoneName: "short" }).formatToParts(new Date(from))
     .find(({ type }) => type === "timeZoneName").value;
   return `${dayAndTime(from, now)}${end} (${zone})`;
 }
 
-/** `Today`, `Tomorrow`, or `Fri 27 Nov`. */
+/** `today`, `tomorrow`, or `Fri 27 Nov`. */
 function day(date, now) {
   const midnight = (time) => new Date(time.getFullYear(), time.getMonth(), time.getDate());
   const days = Math.round((midnight(date) - midnight(now)) / 86_400_000);
-  if (Math.abs(days) <= 1) {
-    const text = new Intl.RelativeTimeFormat(locale, { numeric: "auto" }).format(days, "day");
-    return text.charAt(0).toLocaleUpperCase(locale) + text.slice(1);
-  }
+  if (Math.abs(days) <= 1) return new Intl.RelativeTimeFormat(locale, { numeric: "auto" }).format(days, "day");
   const year = date.getFullYear() === now.getFullYear() ? undefined : "numeric";
   return new Intl.DateTimeFormat(locale, { weekday: "short", day: "numeric", month: "short", year }).format(date);
 }

@@ -80,6 +80,7 @@ export const words = {
   "bar.sign_in": "Sign in before the start to get your entry pass: only with one can you buy.",
   "bar.opens": "Opens in {time}",
   "bar.hold": "Once you tap, you have {time} to pay.",
+  "bar.hold_free": "Once you tap, you have {time} to confirm.",
   "bar.check": "Solve the short check",
   "bar.check_first": "It gets you your entry pass. Then you can buy.",
   "bar.sending": "Sending…",

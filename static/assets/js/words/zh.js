@@ -80,6 +80,7 @@ export const words = {
   "bar.sign_in": "请在开始前登录，领取抢购资格后才能购买。",
   "bar.opens": "{time} 后开抢",
   "bar.hold": "抢到后为您保留 {time}，请及时付款。",
+  "bar.hold_free": "抢到后为您保留 {time}，请及时确认。",
   "bar.check": "完成安全验证",
   "bar.check_first": "完成后即可领取抢购资格。",
   "bar.sending": "提交中…",

@@ -91,7 +91,8 @@ export const sale = [
   state("accepted", { more: { [ORDERS]: [202, { ...ORDER, status: "queued", ahead: 3 }] } }, {
     until: '#buy[data-tone="good"]',
     act: async (page) => {
-      await page.route("**/order?*", () => {}, { times: 1 });
+      // The page stays.
+      await page.route("**/order?*", (route) => route.fulfill({ status: 204 }));
       await tapBuy(page);
     },
   }),
