@@ -40,7 +40,7 @@ for (const colorScheme of ["light", "dark"]) {
     expect(await accessibilityViolations(page), "the editor").toEqual([]);
     const draft = await copyAsDraft(id);
     await page.goto(`/admin/preview?activity=${draft}`);
-    await untilText(page, "buy", words["sign_in.take_part"]);
+    await page.locator("#buy[data-action]").waitFor();
     expect(await accessibilityViolations(page), "the preview of a draft").toEqual([]);
   });
 }
