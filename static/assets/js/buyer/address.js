@@ -12,6 +12,9 @@ const SAVED = "stampede.address";
 /** `{address, remember}`: the tab forgets it with its user's tickets. */
 const typedKey = (orderNo) => `stampede.typed.${orderNo}`;
 
+/** What the receipt says of the address that was sent, without the street; forgotten as above. */
+const sentKey = (orderNo) => `stampede.sent_to.${orderNo}`;
+
 // The countries and territories of ISO 3166-1.
 const COUNTRIES =
   "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC " +
@@ -22,10 +25,11 @@ const COUNTRIES =
   "SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY " +
   "UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW";
 
+const countryNames = new Intl.DisplayNames([language], { type: "region" });
+
 /** Fills the list of countries, in the language of the page. */
 export function fillCountries() {
-  const names = new Intl.DisplayNames([language], { type: "region" });
-  const countries = COUNTRIES.split(" ").map((code) => ({ code, name: names.of(code) }));
+  const countries = COUNTRIES.split(" ").map((code) => ({ code, name: countryNames.of(code) }));
   countries.sort((a, b) => a.name.localeCompare(b.name, language));
   byId("country").append(...countries.map(({ code, name }) => el("option", { value: code }, name)));
 }
@@ -78,6 +82,16 @@ export function read() {
   if (byId("remember").checked) device.setItem(SAVED, JSON.stringify({ user: session.user(), address }));
   else device.removeItem(SAVED);
   return address;
+}
+
+/** Notes the address that was sent for an order. */
+export const noteSent = (orderNo, { name, postal_code: code, city, country }) =>
+  tab.setItem(sentKey(orderNo), JSON.stringify([name, `${code} ${city}`, country]));
+
+/** The address that this tab has sent for an order, in a line; null if it has not. */
+export function sentTo(orderNo) {
+  const [name, place, country] = JSON.parse(tab.getItem(sentKey(orderNo)) ?? "[]");
+  return name ? [name, place, countryNames.of(country)].join(", ") : null;
 }
 
 const fields = () => [...byId("pay-form").elements].filter(({ name }) => name);

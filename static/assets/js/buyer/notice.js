@@ -5,6 +5,8 @@ import { t } from "../shared/i18n.js";
 
 let countdownTimer = null;
 let topic = null;
+/** The text that the visitor has closed: polls that fail on for the same reason do not bring it back. */
+let closedText = null;
 
 // A page restored from the browser's back/forward cache still has the notice of the action that left it: clear it.
 addEventListener("pageshow", ({ persisted }) => persisted && showNotice(null));
@@ -17,14 +19,16 @@ export function showNotice(notice, newTopic = null) {
   const box = byId("notice");
   if (notice === null) {
     if (newTopic && newTopic !== topic) return;
+    closedText = null;
     clearInterval(countdownTimer);
     setVisible(box, false);
     return setText(byId("notice-text"), "");
   }
+  if (newTopic && notice.text === closedText) return;
   topic = newTopic;
   box.dataset.tone = notice.tone;
   if (!box.querySelector(".close")) {
-    box.append(el("button", { type: "button", class: "plain close", "aria-label": t("close"), testid: "notice-close", onclick: () => showNotice(null) }, "×"));
+    box.append(el("button", { type: "button", class: "plain close", "aria-label": t("close"), testid: "notice-close", onclick: close }, "×"));
   }
   setVisible(box, true);
   setText(byId("notice-text"), notice.text);
@@ -39,4 +43,10 @@ export function showNotice(notice, newTopic = null) {
   };
   updateCountdown();
   if (notice.until) countdownTimer = setInterval(updateCountdown, 250);
+}
+
+function close() {
+  const { textContent: text } = byId("notice-text");
+  showNotice(null);
+  closedText = text;
 }

@@ -1,9 +1,8 @@
 // The page of one order: place in the queue, payment, and result.
 
 import { client, clock } from "../shared/client.js";
-import { byId, confirmDialog, el, setText, setVisible } from "../shared/dom.js";
-import { count, countdown, moment, money } from "../shared/format.js";
-import { hasText, localized, t, titled } from "../shared/i18n.js";
+import { byId, confirmDialog, setText, setVisible } from "../shared/dom.js";
+import { localized, t } from "../shared/i18n.js";
 import { pauseWhileHidden } from "../shared/poll.js";
 import { explain, explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
@@ -12,6 +11,8 @@ import { tab } from "../shared/storage.js";
 import * as addressForm from "./address.js";
 import * as lostOrder from "./lost-order.js";
 import { showNotice } from "./notice.js";
+import * as view from "./order-view.js";
+import { orderCode, orderText } from "./order-words.js";
 import * as payNotification from "./pay-notification.js";
 
 /** How often a hidden page polls, in milliseconds: its title says when the order can be paid. */
@@ -27,28 +28,46 @@ const DECLINE_SHOWN = `stampede.decline.${orderNo}`;
 
 let order = null;
 let isDeclined = false;
-let longestQueue = 0;
+/** Whether the buyer changes the address of a payment that is open. */
+let isChanging = false;
+/** Whether a payment is being opened. */
+let isBusy = false;
 /** The status before the buyer's last command. */
 let leftStatus;
 
-/** How long after the payment the sale takes requests for a refund; null until the activity is loaded. */
-let refundSeconds = null;
+/** The activity; undefined until it is loaded, null if it cannot be. */
+let sale;
 let poller = null;
 
 shell.start();
 shell.onSessionChange(start);
 byId("pay-form").addEventListener("submit", pay);
-byId("cancel").addEventListener("click", () => void confirmAndSend(client.cancel, "order.cancel_ask", "order.cancel"));
-byId("refund").addEventListener("click", () => void confirmAndSend(client.refund, "order.refund_ask", "order.refund"));
-setInterval(renderTimeLeft, 250);
+byId("change-address").addEventListener("click", () => {
+  isChanging = !isChanging;
+  render();
+  if (isChanging) byId("name").focus();
+});
+byId("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(orderCode(orderNo));
+  setText(byId("copied"), t("order.copied"));
+  setText(byId("copy"), t("order.copied"));
+});
+// Only a page of a secure origin may write to the clipboard.
+setVisible(byId("copy"), Boolean(navigator.clipboard));
+byId("print").addEventListener("click", () => print());
+addEventListener("beforeprint", () => (byId("more").open = true));
+byId("sign-in-here").addEventListener("click", () => void shell.signIn());
+byId("cancel").addEventListener("click", () => void confirmAndSend(client.cancel, "order.cancel"));
+byId("refund").addEventListener("click", () => void confirmAndSend(client.refund, "order.refund"));
+setInterval(renderTimes, 250);
 setInterval(() => document.hidden && void poller?.runNow(), HIDDEN_INTERVAL);
 addEventListener("online", () => void poller?.runNow());
 addressForm.fillCountries();
 addressForm.watch(orderNo);
 payNotification.offer();
 // `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
-document.addEventListener("visibilitychange", () => document.hidden || void loadActivity());
-void loadActivity();
+document.addEventListener("visibilitychange", () => document.hidden || void loadSale());
+void loadSale();
 start();
 
 function start() {
@@ -56,19 +75,20 @@ function start() {
   removeOrder();
   setVisible(byId("missing"), false);
   addressForm.fill(orderNo);
-  if (!session.orderCredential(orderNo)) {
-    showNotice({ tone: "calm", text: t("problem.unauthenticated") });
-    return void shell.askToSignIn();
-  }
+  const isSignedOut = !session.orderCredential(orderNo);
+  setVisible(byId("signed-out"), isSignedOut);
   showNotice(null);
+  if (isSignedOut) return void shell.askToSignIn();
   startPolling();
 }
 
 /** Removes what was shown to the previous user. */
 function removeOrder() {
   order = null;
+  isChanging = false;
   setVisible(byId("order"), false);
-  byId("facts").replaceChildren();
+  setVisible(byId("bar"), false);
+  for (const id of ["facts", "more-facts", "delivery-text"]) byId(id).replaceChildren();
   byId("to-payment").removeAttribute("href");
 }
 
@@ -98,7 +118,7 @@ function update(newOrder) {
   const previous = order && byId("order").dataset.status;
   order = newOrder;
   lostOrder.keep(order);
-  longestQueue = Math.max(longestQueue, order.ahead ?? 0);
+  if (!["queued", "pending_payment"].includes(order.status)) addressForm.forgetTyped(orderNo);
   render();
   if (previous === "queued" && order.status === "pending_payment") payNotification.notify(orderNo);
   if (previous && previous !== byId("order").dataset.status) byId("headline").focus({ preventScroll: true });
@@ -119,54 +139,27 @@ async function findMissing(user) {
   if (outcome) showNotice({ tone: "bad", text: `${t("order.lost_for_good")} ${explain(outcome.error)}` });
 }
 
-/** Loads the activity, for the names of its SKUs, its time for refunds, and the server's time. */
-async function loadActivity() {
+/** Loads the activity, for its texts, what it says about addresses and refunds, and the server's time. */
+async function loadSale() {
   try {
-    const data = localized(await client.activity(activity));
-    loadActivity.skuNames = new Map(data.skus.map((sku) => [sku.sku, sku.name]));
-    setText(byId("sale-title"), data.title);
-    refundSeconds = data.refund_window_seconds ?? Infinity;
+    sale = localized(await client.activity(activity));
   } catch {
-    // The order is shown without the names, and the server decides about a refund.
-    refundSeconds ??= Infinity;
+    // The order is shown without the texts, and the server decides about the rest.
+    sale ??= null;
   }
   if (order) render();
 }
 
+/** How the sale asks for the address; undefined until it is known. */
+const checkoutKind = () => (sale === undefined ? undefined : (sale?.checkout ?? "form"));
+
 function render() {
-  setVisible(byId("order"), true);
-  const { status } = order;
-  const shown = stateToShow();
-  const isUnpaid = ["pending_payment", "declined"].includes(shown);
-  document.title = titled(t(isUnpaid ? "order.pay_now" : `status.${shown}`));
-  byId("order").dataset.status = shown;
-  setText(byId("headline"), t(`order.${shown}`));
-  setText(byId("explain"), reasonText() ?? t(`order.${shown}_more`));
-  byId("facts").replaceChildren(
-    ...factRows([
-      ["order.item", loadActivity.skuNames?.get(order.sku) ?? order.sku],
-      ["order.quantity", count(order.quantity)],
-      ["order.amount", money(order.amount, order.currency)],
-      ["order.number", wholeParts(order.order_no)],
-      ["order.created", moment(order.created_at)],
-      ["order.paid_at", order.paid_at && moment(order.paid_at)],
-      ["order.refund_until", status === "paid" && refundEnd() && moment(refundEnd())],
-    ]),
-  );
-  if (!["queued", "pending_payment"].includes(status)) addressForm.forgetTyped(orderNo);
-  setVisible(byId("queue"), status === "queued");
-  setVisible(byId("payment"), isUnpaid);
-  setVisible(byId("pay-form"), isUnpaid && !order.checkout_url);
-  setVisible(byId("to-payment"), isUnpaid && Boolean(order.checkout_url));
-  setText(byId("to-payment"), t(shown === "declined" ? "order.pay_again" : "order.to_payment"));
-  if (order.checkout_url) byId("to-payment").href = paymentUrl(order.checkout_url);
-  setText(byId("pay"), t("order.pay", { amount: money(order.amount, order.currency) }));
-  setVisible(byId("cancel"), isUnpaid);
-  renderRefund();
-  setVisible(byId("again"), ["cancelled", "expired", "failed", "refunded"].includes(status));
-  byId("again").href = `/sale?activity=${encodeURIComponent(activity)}`;
-  renderQueue();
-  renderTimeLeft();
+  view.render({
+    order, sale, isChanging, isBusy, paymentUrl, shown: stateToShow(), checkout: checkoutKind(), refundUntil: refundEnd(),
+    saleUrl: `/sale?activity=${encodeURIComponent(activity)}`,
+  });
+  for (const command of ["cancel", "refund"]) setText(byId(command), orderText(`order.${command}`, order));
+  renderTimes();
 }
 
 /** The order's status; of one that waits for payment also `confirming` or `declined`. */
@@ -184,74 +177,62 @@ function stateToShow() {
   return "declined";
 }
 
-function reasonText() {
-  const key = `reason.${order.reason}`;
-  return order.reason && order.status !== "paid" && hasText(key) ? t(key) : null;
+/** When the sale stops taking requests for a refund of a paid order; null if it never does, or never did. */
+function refundEnd() {
+  const seconds = sale?.refund_window_seconds;
+  return order.status === "paid" && seconds > 0 ? Date.parse(order.paid_at) + seconds * 1_000 : null;
 }
 
-function factRows(rows) {
-  return rows.filter(([, value]) => value).flatMap(([key, value]) => [el("dt", {}, t(key)), el("dd", {}, value)]);
-}
-
-/** When the sale stops taking requests for a refund; null if it never does, or never did. */
-const refundEnd = () =>
-  order.paid_at && refundSeconds > 0 && refundSeconds < Infinity ? Date.parse(order.paid_at) + refundSeconds * 1_000 : null;
-
-function renderRefund() {
-  const isOver = refundSeconds === 0 || clock.millisecondsUntil(order.paid_at) + refundSeconds * 1_000 <= 0;
-  setVisible(byId("refund"), order.status === "paid" && refundSeconds !== null && !isOver);
-}
-
-/** An order number that breaks into lines behind its dot, and within a part only if that is longer than a line. */
-function wholeParts(number) {
-  const dot = number.lastIndexOf(".") + 1;
-  return [number.slice(0, dot), number.slice(dot)].map((part) => el("span", { class: "whole" }, part));
-}
-
-function renderQueue() {
-  const { ahead = 0, estimated_wait_ms: wait = 0 } = order;
-  setText(byId("ahead"), ahead > 0 ? t("order.ahead", { ahead: count(ahead) }) : t("order.next"));
-  setText(byId("wait"), wait > 1_000 ? t("order.wait", { time: countdown(wait) }) : "");
-  byId("queue-fill").style.setProperty("--share", longestQueue ? 1 - ahead / longestQueue : 1);
-}
-
-function renderTimeLeft() {
-  if (order) renderRefund();
-  if (order?.status !== "pending_payment" || !clock.isSet()) return;
-  const left = clock.millisecondsUntil(order.pay_by);
-  setText(byId("pay-left"), countdown(left));
-  byId("payment").classList.toggle("is-urgent", left < 60_000);
+/** Renders what changes with the clock. */
+function renderTimes() {
+  if (!order) return;
+  const shown = byId("order").dataset.status;
+  view.renderTimes({ order, shown, checkout: checkoutKind() });
+  setVisible(byId("cancel"), ["pending_payment", "declined"].includes(shown));
+  const isOver = sale?.refund_window_seconds === 0 || (refundEnd() ?? Infinity) <= clock.now();
+  setVisible(byId("refund"), order.status === "paid" && sale !== undefined && !isOver);
   // The time to pay is over by the server's clock: poll at once, one time for each deadline.
-  if (left <= 0 && renderTimeLeft.askedFor !== order.pay_by) {
-    renderTimeLeft.askedFor = order.pay_by;
+  const isDue = order.status === "pending_payment" && clock.isSet() && clock.millisecondsUntil(order.pay_by) <= 0;
+  if (isDue && renderTimes.askedFor !== order.pay_by) {
+    renderTimes.askedFor = order.pay_by;
     startPolling();
   }
 }
 
 async function pay(event) {
   event.preventDefault();
-  const button = byId("pay");
-  button.disabled = true;
-  showNotice({ tone: "busy", text: t("order.opening") });
+  setBusy(true);
+  showNotice({ tone: "busy", text: orderText("order.opening", order) });
   try {
     const token = await shell.signIn();
-    if (!token) return;
-    const checkout = await withSameUser(client.checkout(orderNo, {
+    if (!token) return showNotice(null);
+    const address = checkoutKind() === "form" ? addressForm.read() : undefined;
+    const opened = await withSameUser(client.checkout(orderNo, {
       token,
-      address: addressForm.read(),
+      address,
       language: document.documentElement.lang,
       onWait: (error, until) => showNotice({ tone: "calm", text: explainOrder(error), until }),
     }));
-    if (checkout) location.assign(paymentUrl(checkout.checkout_url));
+    if (!opened) return;
+    if (address) addressForm.noteSent(orderNo, address);
+    // A free order is paid by now.
+    if (order.amount > 0) return location.assign(paymentUrl(opened.checkout_url));
+    showNotice(null);
+    startPolling();
   } catch (error) {
     showError(error);
   } finally {
-    button.disabled = false;
+    setBusy(false);
   }
 }
 
-async function confirmAndSend(send, question, action) {
-  if (!(await confirmDialog(t(question), t(action), t("order.keep")))) return;
+function setBusy(value) {
+  isBusy = value;
+  if (order) render();
+}
+
+async function confirmAndSend(send, action) {
+  if (!(await confirmDialog(orderText(`${action}_ask`, order), orderText(action, order), t("order.keep")))) return;
   const token = await shell.signIn();
   if (!token) return;
   showNotice({ tone: "busy", text: t("order.working") });

@@ -2,12 +2,13 @@
 
 import { client, clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { countdown, moment, money } from "../shared/format.js";
+import { dayTime, shortCountdown } from "../shared/format.js";
 import { localized, t } from "../shared/i18n.js";
 import { pauseWhileHidden } from "../shared/poll.js";
 import { explainOrder } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
+import { amountText, itemName, orderText } from "./order-words.js";
 
 const PAGE_SIZE = 20;
 
@@ -21,6 +22,8 @@ let rows = [];
 shell.start();
 shell.onSessionChange(reload);
 byId("more").addEventListener("click", () => void loadMore());
+byId("sign-in-here").addEventListener("click", () => void shell.signIn());
+addEventListener("online", () => rows.forEach(({ poller }) => void poller?.runNow()));
 setInterval(() => rows.forEach((row) => row.renderTimeLeft()), 250);
 // `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
 document.addEventListener("visibilitychange", () => {
@@ -35,7 +38,8 @@ function reload() {
   rows = [];
   byId("orders").replaceChildren();
   setVisible(byId("unread"), false);
-  setVisible(byId("more"), false);
+  for (const id of ["more", "to-sales"]) setVisible(byId(id), false);
+  setVisible(byId("sign-in-here"), !session.token());
   if (session.token()) return void loadMore();
   setText(byId("state"), t("orders.signed_out"));
   void shell.askToSignIn();
@@ -54,7 +58,9 @@ async function loadMore() {
     setVisible(byId("more"), data.length === PAGE_SIZE);
     setText(byId("unread"), t("orders.unread", { sales: unread.join(", ") }));
     setVisible(byId("unread"), unread.length > 0);
-    setText(byId("state"), byId("orders").childElementCount || unread.length ? "" : t("orders.none"));
+    const isEmpty = !byId("orders").childElementCount && !unread.length;
+    setText(byId("state"), isEmpty ? t("orders.none") : "");
+    setVisible(byId("to-sales"), isEmpty);
   } catch (error) {
     if (session.user() !== user) return;
     setText(byId("state"), explainOrder(error));
@@ -81,12 +87,12 @@ async function loadSku(order) {
 
 /** Creates the element of an order, and keeps it up to date. */
 function createRow(order) {
-  const image = el("span", {}, picture("", order.sku, "small"));
+  const image = el("span", {}, picture("", order.sku));
   const item = el("strong", {}, `${order.quantity} × ${order.sku}`);
   void loadSku(order).then((sku) => {
     if (!sku) return;
-    setText(item, `${order.quantity} × ${sku.name}`);
-    image.replaceChildren(picture(sku.image, sku.name, "small"));
+    setText(item, `${order.quantity} × ${itemName(sku)}`);
+    image.replaceChildren(picture(sku.image, sku.name));
   });
   const href = `/order?order_no=${encodeURIComponent(order.order_no)}`;
   const chip = el("span", { class: "chip" });
@@ -98,14 +104,15 @@ function createRow(order) {
 
   function render() {
     chip.dataset.status = row.order.status;
-    setText(chip, t(`status.${row.order.status}`));
+    setText(chip, orderText(`status.${row.order.status}`, row.order));
     renderTimeLeft();
   }
 
   function renderTimeLeft() {
     const left = clock.isSet() ? clock.millisecondsUntil(row.order.pay_by) : Infinity;
     setVisible(pay, row.order.status === "pending_payment" && left > 0);
-    setText(pay, left < Infinity ? t("orders.pay", { left: countdown(left) }) : t("order.pay_now"));
+    const key = left < Infinity ? "orders.pay" : "order.pay_now";
+    setText(pay, orderText(key, row.order, { left: shortCountdown(left) }));
   }
 
   return el(
@@ -115,8 +122,8 @@ function createRow(order) {
       "a",
       { class: "order-link", href, testid: "order-link" },
       image,
-      el("span", { class: "sale-text" }, item, el("span", { class: "quiet" }, moment(order.created_at))),
-      el("span", { class: "order-figures" }, el("strong", {}, money(order.amount, order.currency)), chip),
+      el("span", { class: "sale-text" }, item, el("span", { class: "quiet" }, dayTime(order.created_at))),
+      el("span", { class: "order-figures" }, el("strong", {}, amountText(order)), chip),
     ),
     pay,
   );

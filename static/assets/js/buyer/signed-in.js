@@ -1,11 +1,12 @@
 // The page that an OpenID Connect provider sends visitors back to: gets their token, and returns to where they began.
 
-import { byId, setText } from "../shared/dom.js";
+import { byId, setText, setVisible } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
 import * as shell from "../shared/shell.js";
 import { loadWay } from "../shared/sign-in.js";
 
 shell.start();
+byId("try-again").addEventListener("click", () => void shell.signIn());
 try {
   const way = await loadWay();
   location.replace(way.finish ? await way.finish() : "/");
@@ -13,4 +14,6 @@ try {
   // An expired attempt, a visitor who declined, or a provider that is away.
   console.info("sign-in failed:", error.code ?? error.name, error.message);
   setText(byId("state"), t("sign_in.failed"));
+  setVisible(byId("spinner"), false);
+  setVisible(byId("failed"), true);
 }

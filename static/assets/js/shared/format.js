@@ -72,3 +72,6 @@ function day(date, now) {
   const year = date.getFullYear() === now.getFullYear() ? undefined : "numeric";
   return new Intl.DateTimeFormat(locale, { weekday: "short", day: "numeric", month: "short", year }).format(date);
 }
+
+/** As `countdown`, without the zero in front of the minutes: `4:05`. */
+export const shortCountdown = (milliseconds) => countdown(milliseconds).replace(/^0(?=\d)/, "");

@@ -1,0 +1,22 @@
+// Words about one order: a free one has no payment, and not every sale delivers.
+
+import { money } from "../shared/format.js";
+import { hasText, t } from "../shared/i18n.js";
+
+/**
+ * The text for `key`: the variant `.free` for an order that costs nothing, else the one for the sale's `checkout`, else
+ * the text for all.
+ */
+export function orderText(key, { amount, checkout }, values) {
+  const variants = [amount === 0 && `${key}.free`, `${key}.${checkout}`];
+  return t(variants.find((variant) => variant && hasText(variant)) ?? key, values);
+}
+
+/** The price of an order, or that it has none. */
+export const amountText = ({ amount, currency }) => (amount === 0 ? t("order.free") : money(amount, currency));
+
+/** The last eight characters of an order's ULID, in groups of four: short enough to read out. */
+export const orderCode = (orderNo) => orderNo.slice(-8).replace(/^.{4}/, "$&-");
+
+/** The name of a SKU, behind that of the item of which it is an option. */
+export const itemName = ({ item, name }) => [item, name].filter(Boolean).join(", ");
