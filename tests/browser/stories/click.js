@@ -98,7 +98,7 @@ test("the buyer of the last unit gets the order whose response was lost, though 
   });
   await openSale(page, { total: 1 });
   await buyNow(page);
-  await untilText(page, "headline", "Reserved for you");
+  await untilText(page, "headline", "It’s yours");
   expect(requests).toBe(2);
 });
 
@@ -110,7 +110,7 @@ test("a page that is loaded again before the response arrives opens the order", 
   await reserved;
   await page.reload();
   await page.waitForURL(/\/order\?/);
-  await untilText(page, "headline", "Reserved for you");
+  await untilText(page, "headline", "It’s yours");
 });
 
 test("a page that is loaded again after a request that made no order sells again", async ({ page }) => {
@@ -195,7 +195,7 @@ for (const [description, loseAnswer] of Object.entries(LOST_ANSWERS)) {
     });
     await openSale(page);
     await buyNow(page);
-    await untilText(page, "headline", "Reserved for you");
+    await untilText(page, "headline", "It’s yours");
     expect(attempts).toBe(2);
   });
 

@@ -29,8 +29,8 @@ for (const [device, options] of [["phone", devices["Pixel 7"]], ["desktop", { vi
     await untilText(page, "notice", WORD);
     await staysNarrow("the sale with a notice");
     await page.goto(`/order?order_no=${order}`);
-    await untilText(page, "headline", "Reserved for you");
-    await page.locator("#facts", { hasText: item.name }).waitFor();
+    await untilText(page, "headline", "It’s yours");
+    await untilText(page, "bought", item.name);
     await staysNarrow("the order");
     await page.goto("/orders");
     await untilText(page, "order-link", item.name);

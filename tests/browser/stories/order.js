@@ -94,7 +94,7 @@ test("an order that the shop has lost is ordered again with its ticket, also aft
   await expect(page).toHaveTitle(/In the queue/);
   state = "lost";
   await page.reload();
-  await untilText(page, "headline", "Reserved for you");
+  await untilText(page, "headline", "It’s yours");
   await expect(page.getByTestId("notice")).toBeHidden();
   expect(tickets).toEqual([tickets[0], tickets[0]]);
 });
@@ -102,7 +102,7 @@ test("an order that the shop has lost is ordered again with its ticket, also aft
 test("an order that was lost and cannot be made again says so, and that nothing was charged", async ({ page }) => {
   await openSale(page, { total: 1 });
   await buyNow(page);
-  await untilText(page, "headline", "Reserved for you");
+  await untilText(page, "headline", "It’s yours");
   const order = new URL(page.url()).searchParams.get("order_no");
   await page.evaluate((key) => sessionStorage.setItem(key, '{"sku":"item","quantity":1}'), `stampede.queued.${order}`);
   await page.route(/\/api\/orders\/sale-/, (route) => route.fulfill({ status: 404, json: { code: "not_found", status: 404 } }));
@@ -115,7 +115,7 @@ test("an order that was lost and cannot be made again says so, and that nothing 
 
 test("a page that is online again asks at once", async ({ page }) => {
   await openOrder(page);
-  await untilText(page, "headline", "Reserved for you");
+  await untilText(page, "headline", "It’s yours");
   const order = /\/api\/orders\/sale-/;
   await page.route(order, (route) => route.abort("internetdisconnected"));
   await untilText(page, "notice", "The shop does not answer");
@@ -201,7 +201,7 @@ test("a payment that is declined after the buyer was sent back is told from a la
   const comeBack = () => page.goto(`/order?order_no=${order}&payment=done`);
   const untilDeclined = async () => {
     await untilText(page, "headline", "The payment was declined");
-    await untilText(page, "order", "Nothing was taken.");
+    await untilText(page, "order", "You were not charged.");
     await expect(page.getByTestId("to-payment")).toBeVisible();
   };
   await comeBack();

@@ -64,7 +64,7 @@ test("a cancelled or expired order, or one of another user, is no order to pay",
   const user = unique("ivo");
   await buyOne(page, id, user);
   await clickAndConfirm(page, "cancel");
-  await untilText(page, "headline", "Cancelled");
+  await untilText(page, "headline", "Order cancelled");
   await page.getByTestId("again").click();
   await expect(page.getByTestId("buy")).toHaveText(/^Buy 1/);
   await expect(page.getByTestId("to-pay")).toBeHidden();

@@ -279,7 +279,7 @@ test("a browser that blocks storage shows the pages, and buys", async ({ page })
   await buyNow(page);
   // Nothing is stored for the next page.
   await enterName(page, user);
-  await untilText(page, "headline", "Reserved for you");
+  await untilText(page, "headline", "It’s yours");
   await openDesk(page);
 });
 

@@ -128,14 +128,14 @@ test("after a sign-out the provider asks who signs in", async ({ newPage, identi
 
 test("an answer of the provider that this tab has not asked for signs nobody in", async ({ newPage, identity: _ }) => {
   const page = await open(newPage, "/signed-in?code=stolen&state=invented");
-  await untilText(page, "signed-in-state", "The sign-in did not work");
+  await untilText(page, "signed-in-state", "That did not sign you in");
   await expect(page.getByTestId("sign-in")).toBeVisible();
 
   await page.goto("/orders");
   await page.getByTestId("sign-in").click();
   await page.waitForURL(/\/interaction\//);
   await page.goto("/signed-in?code=stolen&state=invented");
-  await untilText(page, "signed-in-state", "The sign-in did not work");
+  await untilText(page, "signed-in-state", "That did not sign you in");
   expect(await page.evaluate(() => localStorage.getItem("stampede.token"))).toBeNull();
 });
 

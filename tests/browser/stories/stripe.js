@@ -40,7 +40,7 @@ test("a buyer who comes back from Stripe lands on the order, which confirms the 
     expect(stripe.requests.at(-1).form.find(([field]) => field === "locale")[1]).toBe("en");
 
     await page.goto(cancelUrl);
-    await untilText(page, "headline", "Reserved for you");
+    await untilText(page, "headline", "It’s yours");
     await expect(page.getByTestId("to-payment")).toBeVisible();
 
     await page.goto(successUrl);

@@ -122,7 +122,7 @@ function createRow(order) {
       "a",
       { class: "order-link", href, testid: "order-link" },
       image,
-      el("span", { class: "sale-text" }, item, el("span", { class: "quiet" }, dayTime(order.created_at))),
+      el("span", { class: "order-text" }, item, el("span", { class: "quiet" }, dayTime(order.created_at))),
       el("span", { class: "order-figures" }, el("strong", {}, amountText(order)), chip),
     ),
     pay,
