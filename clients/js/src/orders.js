@@ -71,7 +71,7 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
 
 /**
  * @typedef {object} CheckoutOptions
- * @property {object} [address] Where to deliver.
+ * @property {object} [address] Where to deliver; a sale whose `checkout` is `form` needs it.
  * @property {string} [language] Of the payment page, such as `en` or `zh-CN`.
  * @property {string | null} [token]
  * @property {AbortSignal} [signal]
@@ -85,7 +85,7 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
  * @param {CheckoutOptions} options
  * @returns {Promise<import("../types/api.js").components["schemas"]["CheckedOut"]>}
  */
-export async function checkout(client, orderNo, { address = {}, language, token, signal, onWait = () => {} }) {
+export async function checkout(client, orderNo, { address, language, token, signal, onWait = () => {} }) {
   for (let tries = 1; ; tries += 1) {
     try {
       // The server asks the payment provider up to three times, for 8 s each.

@@ -1,11 +1,8 @@
 // The shop's own name, logo, colour and texts (G15).
 
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { publish, url } from "../support/app.js";
+import { accessibilityViolations } from "../support/axe.js";
 import { expect, test } from "../support/test.js";
-
-const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 // Yellow is unreadable on white, and white on it.
 test.use({
@@ -35,9 +32,7 @@ for (const colorScheme of ["light", "dark"]) {
     const accent = await page.getByTestId("buy").evaluate((button) => getComputedStyle(button).backgroundColor);
     if (colorScheme === "dark") expect(accent).toBe("rgb(255, 238, 0)");
     else expect(["rgb(255, 238, 0)", "rgb(199, 54, 31)"]).not.toContain(accent);
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => globalThis.axe.run());
-    expect(violations.map(({ id, help }) => `${id}: ${help}`)).toEqual([]);
+    expect(await accessibilityViolations(page)).toEqual([]);
     await expect(page).toHaveTitle(`The sale ${id} · Kamera & <b>Söhne</b>`);
   });
 }

@@ -1,22 +1,12 @@
 // Properties of all pages: caching (A1), languages, accessibility and sign-in.
 
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { callAdmin, copyAsDraft, createOrder, publish, signIn, unique, url } from "../support/app.js";
+import { accessibilityViolations } from "../support/axe.js";
 import {
   buyNow, clickAndConfirm, enterName, fillInAddress, goToPayment, holdAnswers, openDesk, openSale, signInOnPage,
   untilText,
 } from "../support/page.js";
 import { expect, test } from "../support/test.js";
-
-const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-/** The accessibility violations that axe finds on the page. */
-async function accessibilityViolations(page) {
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => globalThis.axe.run());
-  return violations.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.map(({ html }) => html).join(" ")}`);
-}
 
 for (const colorScheme of ["light", "dark"]) {
   test(`pages have no accessibility violations in ${colorScheme} colours`, { tag: "@phone" }, async ({ newPage, words }) => {

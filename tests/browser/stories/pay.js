@@ -2,6 +2,7 @@
 
 import { devices } from "@playwright/test";
 import { ADDRESS, createOrder, unique } from "../support/app.js";
+import { accessibilityViolations } from "../support/axe.js";
 import { buyNow, changeAnswers, clickAndConfirm, fillInAddress, openSale, payNow, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
@@ -207,4 +208,40 @@ test("a visitor who is signed out is told what to do", async ({ page }) => {
     await page.locator("main").getByRole("button", { name: "Sign in" }).click();
     await expect(page.getByTestId("sign-in-user")).toBeVisible();
   }
+});
+
+const STATES = ["queued", "pending_payment", "paid", "cancelled", "expired", "failed", "refunding", "refunded"];
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`an order has no accessibility violations in any state, in ${colorScheme} colours`, { tag: "@phone" }, async ({ newPage }) => {
+    const page = await newPage(null, { colorScheme, reducedMotion: "reduce" });
+    const shown = { ahead: 3 };
+    await openOrder(page, { shown });
+    for (const [status, changes] of [...STATES.map((status) => [status, {}]),
+      ["pending_payment", { checkout_url: "https://pay.example/s", declined_at: "2026-01-01T00:00:00.000Z" }]]) {
+      Object.assign(shown, changes, { status });
+      if (status === "paid") shown.paid_at = new Date().toISOString();
+      await page.reload();
+      await expect(page.locator(`#order[data-status=${changes.declined_at ? "declined" : status}]`)).toBeVisible();
+      expect(await accessibilityViolations(page), status).toEqual([]);
+    }
+  });
+}
+
+test("an order is paid with the keyboard alone, and a screen reader meets what is bought before the form and Pay", async ({ page }) => {
+  await openOrder(page, { sale: { title: "Spring sale" } });
+  await expect(page.getByTestId("pay")).toBeEnabled();
+  const tree = await page.locator("main").ariaSnapshot();
+  const places = [/heading "It’s yours for [\d:]+" \[level=1\]/, /1 × The item/, /Spring sale/, /€19.99/, /textbox "Name"/, /combobox "Country or region"/,
+    /Total, tax and shipping included/, /button "Pay €19.99"/].map((part) => tree.search(part));
+  expect(places, tree).toEqual([...places].sort((a, b) => a - b));
+  expect(places[0], tree).toBeGreaterThanOrEqual(0);
+  await page.locator("#name").focus();
+  for (const value of [ADDRESS.name, ADDRESS.street, ADDRESS.postal_code, ADDRESS.city, "Ger"]) {
+    await page.keyboard.type(value);
+    await page.keyboard.press("Tab");
+  }
+  for (let steps = 0; steps < 10 && (await page.evaluate(() => document.activeElement.id)) !== "pay"; steps += 1) await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/sandbox\/pay\//);
 });

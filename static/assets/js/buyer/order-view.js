@@ -2,7 +2,7 @@
 
 import { clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { count, dayTime, moment, shortCountdown } from "../shared/format.js";
+import { count, dayAndTime, moment, shortCountdown } from "../shared/format.js";
 import { hasText, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { tab } from "../shared/storage.js";
@@ -118,7 +118,7 @@ function renderReceipt(order, refundUntil, text) {
     [text("order.paid_at"), order.paid_at && moment(order.paid_at)],
     [text("order.total"), order.paid_at && order.amount > 0 && amountText(order)],
     [t("order.delivery"), order.paid_at && addressForm.sentTo(order.order_no)],
-    [t("order.refund_until"), refundUntil && dayTime(refundUntil)],
+    [t("order.refund_until"), refundUntil && dayAndTime(refundUntil)],
   ]));
   byId("more-facts").replaceChildren(...rows([
     [t("order.number"), wholeParts(order.order_no)],

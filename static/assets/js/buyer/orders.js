@@ -2,7 +2,7 @@
 
 import { client, clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { dayTime, shortCountdown } from "../shared/format.js";
+import { dayAndTime, shortCountdown } from "../shared/format.js";
 import { localized, t } from "../shared/i18n.js";
 import { pauseWhileHidden } from "../shared/poll.js";
 import { explainOrder } from "../shared/problems.js";
@@ -122,7 +122,7 @@ function createRow(order) {
       "a",
       { class: "order-link", href, testid: "order-link" },
       image,
-      el("span", { class: "order-text" }, item, el("span", { class: "quiet" }, dayTime(order.created_at))),
+      el("span", { class: "order-text" }, item, el("span", { class: "quiet" }, dayAndTime(order.created_at))),
       el("span", { class: "order-figures" }, el("strong", {}, amountText(order)), chip),
     ),
     pay,

@@ -194,7 +194,7 @@ export const words = {
   "order.free": "Free",
   "order.total": "Total, tax and shipping included",
   "order.total.none": "Total, tax included",
-  "order.total.free": "Nothing to pay",
+  "order.total.free": "Free of charge",
   "order.left": "{time} left",
   "order.pay_now": "Pay now",
   "order.pay_now.free": "Confirm now",

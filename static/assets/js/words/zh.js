@@ -194,7 +194,7 @@ export const words = {
   "order.free": "免费",
   "order.total": "合计（含税和运费）",
   "order.total.none": "合计（含税）",
-  "order.total.free": "无需付款",
+  "order.total.free": "免费",
   "order.left": "剩余 {time}",
   "order.pay_now": "请付款",
   "order.pay_now.free": "请确认",
