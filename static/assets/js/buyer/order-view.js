@@ -8,7 +8,6 @@ import * as session from "../shared/session.js";
 import { tab } from "../shared/storage.js";
 import * as addressForm from "./address.js";
 import { amountText, itemName, orderCode, orderText } from "./order-words.js";
-import { reserveSpace } from "./steady.js";
 
 /** The mark above the headline, by what is shown: a path in a square of 24. */
 const CHECK = "M6 12.5l4 4 8-9";
@@ -39,6 +38,8 @@ export function render({ order, shown, sale, checkout, isChanging, isBusy, refun
   document.title = titled(isUnpaid(shown) ? text("order.pay_now") : text(`status.${shown}`));
   setText(byId("explain"), reasonText(order, text) ?? text(`order.${shown}_more`));
   byId("badge").setAttribute("d", BADGES[shown]);
+  setText(byId("eyebrow"), t("order.queued"));
+  setVisible(byId("eyebrow"), shown === "pending_payment");
   celebrate(order.order_no, shown);
   renderBought(order, sale);
   renderQueue(order);
@@ -116,7 +117,7 @@ function renderReceipt(order, refundUntil, text) {
   setText(byId("code"), orderCode(order.order_no));
   byId("facts").replaceChildren(...rows([
     [text("order.paid_at"), order.paid_at && moment(order.paid_at)],
-    [text("order.total"), order.paid_at && order.amount > 0 && amountText(order)],
+    [text("order.included"), order.paid_at && order.amount > 0 && amountText(order)],
     [t("order.delivery"), order.paid_at && addressForm.sentTo(order.order_no)],
     [t("order.refund_until"), refundUntil && dayAndTime(refundUntil)],
   ]));
@@ -144,12 +145,11 @@ function renderBar({ order, shown, checkout, isChanging, isBusy, saleUrl, paymen
   const payText = isUnpaid(shown) ? text("order.pay", { amount }) : t(`order.pay_${shown === "confirming" ? "confirming" : "soon"}`);
   setText(byId("pay"), payText);
   byId("pay").disabled = !isUnpaid(shown) || !checkout || isBusy;
-  setText(byId("to-payment"), shown === "declined" ? t("order.pay_again") : t("order.to_payment", { amount }));
+  setText(byId("to-payment"), shown === "declined" ? t("order.pay_again") : t("order.to_payment"));
   if (order.checkout_url) byId("to-payment").href = paymentUrl(order.checkout_url);
   byId("again").href = saleUrl;
-  const total = text("order.total");
-  setText(byId("bar-text"), isUnpaid(shown) || control === "pay" ? total : text(`status.${shown}`));
-  reserveSpace(byId("bar-text"), [total]);
-  reserveSpace(byId("pay-left"), [t("order.left", { time: "00:00" })]);
+  const isTotal = control === "pay" || control === "to-payment";
+  setText(byId("bar-text"), isTotal ? text("order.total", { amount }) : text(`status.${shown}`));
+  setText(byId("bar-more"), isTotal && order.amount > 0 ? text("order.included") : "");
   setVisible(byId("bar"), true);
 }
