@@ -37,6 +37,8 @@ test("no notice covers the bar, and one that is closed does not come back", asyn
 
 test("a page without a network says so", async ({ page }) => {
   await openOrder(page);
+  // Requests that a test answers need no network.
+  await page.unroute(ORDER);
   await page.context().setOffline(true);
   await untilText(page, "notice", "You are offline");
   await page.context().setOffline(false);
@@ -116,7 +118,7 @@ test("the address can be changed until the order is paid", async ({ page }) => {
   await fillInAddress(page);
   await page.getByTestId("pay").click();
   await page.waitForURL(/\/sandbox\/pay\//);
-  await page.goBack();
+  await page.goBack({ waitUntil: "commit" });
   await untilText(page, "delivery", "Mia Example, 12345 Town, Germany");
   await expect(page.getByTestId("pay-form")).toBeHidden();
   await page.getByTestId("change-address").click();
