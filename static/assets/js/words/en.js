@@ -244,7 +244,6 @@ export const words = {
   "status.queued": "In the queue",
   "status.pending_payment": "To be paid",
   "status.pending_payment.free": "To be confirmed",
-  "status.declined": "To be paid",
   "status.confirming": "Payment being confirmed",
   "status.paid": "Paid",
   "status.paid.free": "Yours",

@@ -244,7 +244,6 @@ export const words = {
   "status.queued": "排队中",
   "status.pending_payment": "待付款",
   "status.pending_payment.free": "待确认",
-  "status.declined": "待付款",
   "status.confirming": "正在确认付款",
   "status.paid": "已付款",
   "status.paid.free": "已领取",
