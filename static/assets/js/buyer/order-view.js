@@ -117,7 +117,7 @@ function renderReceipt(order, refundUntil, text) {
   setText(byId("code"), orderCode(order.order_no));
   byId("facts").replaceChildren(...rows([
     [text("order.paid_at"), order.paid_at && moment(order.paid_at)],
-    [text("order.included"), order.paid_at && order.amount > 0 && amountText(order)],
+    [t("order.sum"), order.paid_at && order.amount > 0 && `${amountText(order)} · ${text("order.included")}`],
     [t("order.delivery"), order.paid_at && addressForm.sentTo(order.order_no)],
     [t("order.refund_until"), refundUntil && dayAndTime(refundUntil)],
   ]));

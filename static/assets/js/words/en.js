@@ -192,6 +192,7 @@ export const words = {
   "order.keep_address": "Keep the address as it is",
   "order.address_later": "The payment page asks where to send it.",
   "order.free": "Free",
+  "order.sum": "Total",
   "order.total": "Total {amount}",
   "order.total.free": "Free of charge",
   "order.included": "Tax and shipping included",
@@ -250,7 +251,7 @@ export const words = {
   "status.cancelled": "Cancelled",
   "status.expired": "Expired",
   "status.failed": "Failed",
-  "status.refunding": "Refund on its way",
+  "status.refunding": "Refunding",
   "status.refunded": "Refunded",
   "status.refunded.free": "Given back",
 

@@ -192,6 +192,7 @@ export const words = {
   "order.keep_address": "保留原地址",
   "order.address_later": "收货地址在付款页填写。",
   "order.free": "免费",
+  "order.sum": "合计",
   "order.total": "合计 {amount}",
   "order.total.free": "免费",
   "order.included": "含税和运费",
