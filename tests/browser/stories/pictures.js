@@ -48,7 +48,7 @@ for (const [kind, states] of Object.entries(STATES)) {
 async function writeSheets(page, name, pictures, columns) {
   const width = Math.floor(SHEET.width / columns) - 8;
   const style = `body { margin: 8px 0 0 8px; background: #888; display: flex; flex-wrap: wrap; align-items: start; gap: 8px; font: 13px sans-serif }
-    figure { margin: 0; width: ${width}px } img { width: 100%; max-height: ${3 * width}px; object-fit: cover; object-position: top; display: block }
+    figure { margin: 0; width: ${width}px } img { width: 100%; max-height: ${4.5 * width}px; object-fit: cover; object-position: top; display: block }
     figcaption { padding: 2px 4px; background: #fff }`;
   await mkdir(folder, { recursive: true });
   await page.goto("about:blank");

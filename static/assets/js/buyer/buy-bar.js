@@ -66,7 +66,7 @@ function content() {
 /** Who may take part, where not everybody may. */
 export function whoText() {
   const { members_only: membersOnly, min_level: level, invited_only: invitedOnly } = state.activity.eligibility;
-  return [membersOnly && t("who.members"), level > 0 && t("who.level", { level }), invitedOnly && t("who.invited")].filter(Boolean).join(" ");
+  return [level > 0 ? t("who.level", { level }) : membersOnly && t("who.members"), invitedOnly && t("who.invited")].filter(Boolean).join(" ");
 }
 
 /** Why this user may not take part, by the rule that refused. */

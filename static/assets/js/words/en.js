@@ -27,10 +27,8 @@ export const words = {
   "list.later": "Coming up",
   "list.ended": "Ended",
   "list.ended_at": "Ended {time}",
-  "chip.scheduled": "Soon",
   "chip.open": "On now",
   "chip.paused": "Paused",
-  "chip.ended": "Ended",
 
   "phase.scheduled": "Starts in",
   "phase.open": "Open now, ends in",

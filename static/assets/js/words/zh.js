@@ -27,10 +27,8 @@ export const words = {
   "list.later": "即将开始",
   "list.ended": "已结束",
   "list.ended_at": "{time} 已结束",
-  "chip.scheduled": "即将开始",
   "chip.open": "正在抢购",
   "chip.paused": "已暂停",
-  "chip.ended": "已结束",
 
   "phase.scheduled": "距开始",
   "phase.open": "正在抢购，距结束",
