@@ -46,6 +46,44 @@ test("SKUs of one item are options of one card, and the bar buys the chosen one,
   await expect.poll(() => call("GET", "/api/orders", { token })).toMatchObject([{ sku: "L", quantity: 2 }]);
 });
 
+test("a screen reader finds the time, the choices, the quantity and the button, and the ways to solve a check", async ({ page }) => {
+  await open(page, "open, ready");
+  await expect(page.locator("#sale")).toMatchAriaSnapshot(`
+    - article:
+      - heading "Rangefinder, series 2" [level=1]
+      - timer
+      - region "In this drop":
+        - radiogroup "In this drop":
+          - radio /Rangefinder body/ [checked]
+          - 'group "Quantity: Rangefinder body"':
+            - button "One less" [disabled]
+            - status: "1"
+            - button "One more"
+          - 'group "Quantity: Darkroom shirt"'
+          - group "Darkroom shirt":
+            - radio "S"
+            - radio "XL"
+      - status: Once you tap, you have 5 minutes to pay.
+      - button "Buy 1 · €1,899.00"
+  `);
+  for (const [name, question, field] of [
+    ["check, puzzle", "Move the piece into the gap.", '- slider "Position of the piece"'],
+    ["check, tapped while open", "Solve this first, then you can buy.", '- textbox "Result"'],
+  ]) {
+    await open(page, name);
+    await expect(page.locator("#check-box")).toMatchAriaSnapshot(`
+      - region "A short check":
+        - status: ${question}
+        - button "Close"
+        - form "A short check":
+          ${field}
+          - button /instead/
+          - button "Let this device do the work"
+          - button "Continue"
+    `);
+  }
+});
+
 test("a notice lies above the bar, and can be closed", { tag: "@phone" }, async ({ page }) => {
   await open(page, "somebody was faster");
   const [notice, bar] = [await page.getByTestId("notice").boundingBox(), await page.locator(".action-bar").boundingBox()];

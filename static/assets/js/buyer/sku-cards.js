@@ -72,6 +72,7 @@ function createCard(key) {
     node.classList.toggle("is-only", isOnly);
     node.classList.toggle("has-options", hasOptions);
     options.setAttribute("aria-label", first.item ?? "");
+    stepper.node.setAttribute("aria-label", `${t("sale.quantity")}: ${first.item ?? first.name}`);
     const known = [...options.children].map((option) => option.dataset.sku).join();
     if (hasOptions && known !== group.map(({ sku }) => sku).join()) options.replaceChildren(...group.map(optionOf));
     for (const [index, option] of [...options.children].entries()) setText(option.lastChild, group[index]?.name ?? "");
@@ -145,7 +146,7 @@ function createStepper(key, onChange) {
   // Not `disabled`, which would take the focus away.
   const button = (by, sign, name) => el("button", { type: "button", class: "step", "aria-label": t(name), testid: name.replace("sale.", ""), onclick: step(by) }, sign);
   const [less, more] = [button(-1, "−", "sale.less"), button(1, "+", "sale.more")];
-  const node = el("div", { class: "stepper", role: "group", "aria-label": t("sale.quantity") }, less, output, more);
+  const node = el("div", { class: "stepper", role: "group" }, less, output, more);
 
   function update(newMaximum) {
     maximum = newMaximum;
