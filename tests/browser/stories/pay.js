@@ -139,7 +139,7 @@ test("the address can be changed until the order is paid", async ({ page }) => {
 
 test("a free order is confirmed on its own page, without a word about payment", async ({ page }) => {
   const shown = { amount: 0 };
-  await openOrder(page, { shown, sale: { checkout: "none" } });
+  await openOrder(page, { shown, sale: { checkout: "none", refund_window_seconds: 86_400 } });
   await page.route(/\/checkout$/, (route) => {
     Object.assign(shown, { status: "paid", paid_at: new Date().toISOString() });
     return route.fulfill({ json: { checkout_url: "/order", pay_by: null } });

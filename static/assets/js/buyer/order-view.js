@@ -119,7 +119,7 @@ function renderReceipt(order, refundUntil, text) {
     [text("order.paid_at"), order.paid_at && moment(order.paid_at)],
     [t("order.sum"), order.paid_at && order.amount > 0 && `${amountText(order)} · ${text("order.included")}`],
     [t("order.delivery"), order.paid_at && addressForm.sentTo(order.order_no)],
-    [t("order.refund_until"), refundUntil && dayAndTime(refundUntil)],
+    [text("order.refund_until"), refundUntil && dayAndTime(refundUntil)],
   ]));
   byId("more-facts").replaceChildren(...rows([
     [t("order.number"), wholeParts(order.order_no)],
