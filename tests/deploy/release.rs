@@ -79,11 +79,17 @@ async fn an_unpacked_archive_sells_a_unit_on_spin_up() {
     let demo = |line: &str| line.trim().starts_with("Buyers ").then_some(());
     services.wait_for_line("the demo sale", TIMEOUT, demo).expect("a sale");
 
+    // Modules of a page that load each other take a round trip each; the client stays as it is, for pages of the shop.
+    let http = HttpClient::new(&format!("http://{listen}"));
+    let page = http.get("/sale", "").await.is(200).body;
+    assert!((1..6).contains(&page.matches(".js\"").count()), "{page}");
+    http.get("/client/v1/index.js", "").await.is(200);
+
     let mode = fs::metadata(release.join(".env")).expect("variables").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "others can read the secrets");
     let mut variables = Variables::default();
     variables.read_lines(&fs::read_to_string(release.join(".env")).expect("variables")).expect("variables");
-    let shop = Shop { http: HttpClient::new(&format!("http://{listen}")), variables };
+    let shop = Shop { http, variables };
     shop.publish("first").await;
     let (order_no, jwt) = shop.place_order("first", "ada").await;
     shop.wait_until_pending(&order_no, &jwt).await;

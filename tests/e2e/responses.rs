@@ -44,7 +44,7 @@ async fn head_returns_the_headers_of_get_without_its_body() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_to_a_sale_has_a_preview_for_those_who_run_no_scripts() {
+async fn the_page_of_a_sale_has_its_data_and_a_preview_for_those_who_run_no_scripts() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({"title": "Lamps & <more>", "image": "/demo/lamp.svg"})).await;
     app.http.get(&format!("/api/activities/{}", activity.id), "").await.is(200);
@@ -54,7 +54,23 @@ async fn a_link_to_a_sale_has_a_preview_for_those_who_run_no_scripts() {
     })
     .await;
     assert!(page.contains(r#"<meta property="og:title" content="Lamps &amp; &lt;more&gt;">"#), "{page}");
-    assert!(page.contains(r#"/demo/lamp.svg">"#), "{page}");
+    let shop = app.variables.get("shop_url");
+    assert_eq!(shop, app.http.url());
+    for expected in [
+        format!(r#"<meta property="og:url" content="{shop}/sale?activity={}">"#, activity.id),
+        format!(r#"<meta property="og:image" content="{shop}/demo/lamp.svg">"#),
+        r#"data-testid="title"><span>Lamps &amp; &lt;more&gt;</span>"#.to_owned(),
+        r#"<article id="sale">"#.to_owned(),
+    ] {
+        assert!(page.contains(&expected), "{expected} is not in {page}");
+    }
+    let json = page.split_once(r#"id="first-data">"#).and_then(|(_, rest)| rest.split_once("</script>"));
+    let data: Value = serde_json::from_str(json.expect("data").0).expect("JSON");
+    let info = app.http.get(&format!("/api/activities/{}", activity.id), "").await.is(200).json();
+    assert_eq!(data["activity"]["server_time"], Value::Null);
+    for member in ["id", "title", "version", "starts_at", "ends_at", "per_user"] {
+        assert_eq!(data["activity"][member], info[member], "{member}");
+    }
     for path in ["/sale?activity=no-such-sale", "/sale?activity=%3Cb%3E", "/sale", "/orders"] {
         assert!(!app.http.get(path, "").await.is(200).body.contains("og:"), "{path}");
     }

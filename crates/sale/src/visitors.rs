@@ -118,6 +118,9 @@ impl CachedGate {
     }
 }
 
+/// Key of the copy of the list in key-value.
+pub const LIST_KEY: &str = "list";
+
 /// The list of activities at `now`.
 #[must_use]
 pub fn list(activities: &[ListedActivity], now: Millis) -> Vec<ActivitySummary<'_>> {

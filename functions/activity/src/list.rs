@@ -19,7 +19,7 @@ use stores::shared_value::SharedValue;
 
 /// The list of all instances: one request a second reads it from the ledger.
 const SHARED: SharedValue<'_> = SharedValue {
-    key: "list",
+    key: visitors::LIST_KEY,
     lease_key: "stampede:list",
     lease_ms: 5_000,
     fresh_ms: Some(1_000),

@@ -1,9 +1,7 @@
 //! Puts the shop's name, logo, colours and texts into a page, so that the first thing a browser shows has them.
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use domain::branding::{Branding, DEFAULT_NAME};
 use maud::{PreEscaped, html};
-use sha2::{Digest, Sha256};
 
 /// The beginning of each reference to the default logo, up to the hash in its name.
 const DEFAULT_LOGO: &str = "\"/assets/img/mark";
@@ -20,12 +18,6 @@ pub fn render(page: &str, branding: &Branding) -> String {
         @if let Some(json) = texts_json(branding) { script type="application/json" id="shop-texts" { (PreEscaped(json)) } }
     };
     page.replacen("</head>", &format!("{}</head>", added.into_string()), 1)
-}
-
-/// Returns the source that allows the style of branded pages in a content security policy.
-pub fn style_source(branding: &Branding) -> Option<String> {
-    let digest = Sha256::digest(branding.style.as_ref()?);
-    Some(format!("'sha256-{}'", BASE64_STANDARD.encode(digest)))
 }
 
 /// The texts; `<`, which could end the element, stands in strings only and is written as an escape there.
@@ -60,7 +52,6 @@ mod tests {
     #[test]
     fn a_page_without_branding_is_unchanged() {
         assert_eq!(render(PAGE, &Branding::default()), PAGE);
-        assert_eq!(style_source(&Branding::default()), None);
     }
 
     #[test]
@@ -80,14 +71,5 @@ mod tests {
         let json = page.split_once("id=\"shop-texts\">").and_then(|(_, rest)| rest.split_once("</script>"));
         let texts: domain::branding::Texts = serde_json::from_str(json.expect("texts").0).expect("JSON");
         assert_eq!(texts["en"]["list.title"], "</script><script>alert(1)<!--");
-    }
-
-    #[test]
-    fn the_policy_allows_exactly_the_style_of_the_page() {
-        let branding = branding(&[("shop_color", "#0a7d5c")]);
-        let page = render(PAGE, &branding);
-        let style = page.split_once("<style>").and_then(|(_, rest)| rest.split_once("</style>")).expect("style").0;
-        let expected = format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(style)));
-        assert_eq!(style_source(&branding), Some(expected));
     }
 }

@@ -2,11 +2,10 @@
 
 use std::{collections::HashMap, fs, io::Write as _, path::PathBuf, rc::Rc};
 
-use domain::branding::Branding;
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest, Sha256};
 
-use crate::{branded_page, encoding::Encoding, preview::Preview, settings::Settings};
+use crate::{branded_page, encoding::Encoding, page_data::PageData, settings::Settings};
 
 /// Maximum number of bytes in the cache. The built site is far smaller.
 const MAX_CACHED_BYTES: usize = 4 * 1024 * 1024;
@@ -28,6 +27,8 @@ pub struct StoredFile {
     pub etag: Rc<str>,
     /// The content coding of `bytes`.
     pub encoding: Encoding,
+    /// The content security policy: a page's allows its inline styles and scripts.
+    pub policy: Rc<str>,
 }
 
 impl FileCache {
@@ -43,18 +44,18 @@ impl FileCache {
         path: &str,
         encodings: impl Iterator<Item = Encoding>,
         settings: &Settings,
-        preview: Option<&Preview>,
+        data: Option<&PageData>,
     ) -> Option<StoredFile> {
         if !is_safe_path(path) {
             return None;
         }
         for encoding in encodings {
-            let of = preview.map_or(String::new(), |preview| format!("?{}", preview.key));
+            let of = data.map_or(String::new(), |data| format!("?{}", data.key));
             let name = format!("{path}{}{of}", encoding.suffix());
             if let Some(cached) = self.files.get(&name) {
                 return Some(cached.clone());
             }
-            if let Some(file) = self.read(path, encoding, settings, preview) {
+            if let Some(file) = self.read(path, encoding, settings, data) {
                 self.insert(name, file.clone());
                 return Some(file);
             }
@@ -67,26 +68,26 @@ impl FileCache {
         path: &str,
         encoding: Encoding,
         settings: &Settings,
-        preview: Option<&Preview>,
+        data: Option<&PageData>,
     ) -> Option<StoredFile> {
-        let is_branded = settings.branding != Branding::default();
-        let bytes = if path.ends_with(".html") && (is_branded || preview.is_some()) {
-            // A Brotli encoder would add more to the function than it saves here.
-            if encoding == Encoding::Brotli {
-                return None;
+        let (mut bytes, mut policy) = (None, settings.policies.of(path, ""));
+        if path.ends_with(".html") {
+            let built = fs::read_to_string(self.root.join(path)).ok()?;
+            let page = branded_page::render(&built, &settings.branding);
+            policy = settings.policies.of(path, &page);
+            if data.is_some() || page != built {
+                // A Brotli encoder would add more to the function than it saves here.
+                if encoding == Encoding::Brotli {
+                    return None;
+                }
+                let page = data.map_or(page.clone(), |data| data.render(&page));
+                bytes = Some(if encoding == Encoding::Gzip { gzip(&page)? } else { page.into_bytes() });
             }
-            let page = fs::read_to_string(self.root.join(path)).ok()?;
-            let page = branded_page::render(&page, &settings.branding);
-            let page = match preview {
-                Some(preview) => preview.render(&page, &settings.shop_url),
-                None => page,
-            };
-            if encoding == Encoding::Gzip { gzip(&page)? } else { page.into_bytes() }
-        } else {
-            fs::read(self.root.join(format!("{path}{}", encoding.suffix()))).ok()?
-        };
+        }
+        let stored = || fs::read(self.root.join(format!("{path}{}", encoding.suffix()))).ok();
+        let bytes = bytes.or_else(stored)?;
         let hash = hex::encode(&Sha256::digest(&bytes)[..12]);
-        Some(StoredFile { bytes: bytes.into(), etag: format!("\"{hash}\"").into(), encoding })
+        Some(StoredFile { bytes: bytes.into(), etag: format!("\"{hash}\"").into(), encoding, policy: policy.into() })
     }
 
     fn insert(&mut self, name: String, file: StoredFile) {

@@ -3,9 +3,11 @@
 mod branded_page;
 mod encoding;
 mod file_cache;
+mod list_page;
 mod media;
-mod preview;
+mod page_data;
 mod respond;
+mod sale_page;
 mod security;
 mod settings;
 
@@ -25,6 +27,6 @@ thread_local! {
 
 async fn serve(request: &Request) -> Result<Response, ApiError> {
     let settings = platform::settings::load(Settings::parse).await?;
-    let preview = preview::load(request).await;
-    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, &settings, preview.as_deref(), request))
+    let data = page_data::load(request, &settings.shop_url).await;
+    FILE_CACHE.with_borrow_mut(|cache| respond::respond(cache, &settings, data.as_deref(), request))
 }

@@ -10,7 +10,8 @@ use crate::{
     encoding,
     file_cache::{FileCache, StoredFile},
     media::{self, MediaType},
-    preview::Preview,
+    page_data::PageData,
+    security,
     settings::Settings,
 };
 
@@ -18,8 +19,9 @@ use crate::{
 const CACHE_ONE_MINUTE: &str = "public, max-age=60";
 /// For assets whose names contain a hash of their content.
 const CACHE_FOREVER: &str = "public, max-age=31536000, immutable";
-/// For missing files: long enough that a CDN absorbs many visitors with the same bad link.
-const CACHE_NOT_FOUND: &str = "public, max-age=10";
+/// For missing files, and for the page of a sale whose data are not at hand: long enough that a CDN absorbs many visitors with
+/// the same link.
+const CACHE_INCOMPLETE: &str = "public, max-age=10";
 
 const NOT_FOUND_PAGE: &str = "404.html";
 
@@ -34,7 +36,7 @@ const SETTINGS: &str = "settings.json";
 pub fn respond<H: Headers>(
     cache: &mut FileCache,
     settings: &Settings,
-    preview: Option<&Preview>,
+    data: Option<&PageData>,
     request: &Request<H>,
 ) -> Result<Response, ApiError> {
     if request.path().starts_with("/api/") || request.path().starts_with("/sandbox/") {
@@ -45,19 +47,21 @@ pub fn respond<H: Headers>(
     if name == SETTINGS {
         let document = settings.document.as_ref().map_err(platform::settings::refusal)?;
         let response = Response::json(200, document).header("cache-control", CACHE_ONE_MINUTE);
-        return Ok(settings.policies.add_headers(response, &name));
+        return Ok(security::add_headers(response, &settings.policies.of(&name, "")));
     }
-    if let Some((media, file)) = find(cache, settings, preview, &name, request) {
+    if let Some((media, file)) = find(cache, settings, data, &name, request) {
         let is_known = request.matches_etag(&file.etag);
         let response = if is_known { Response::empty(304) } else { file_response(200, media, &file) };
-        let cache_control = if media::is_hashed(&name) { CACHE_FOREVER } else { CACHE_ONE_MINUTE };
-        let response = settings.policies.add_headers(response, &name);
+        let cache_control = match name.as_str() {
+            hashed if media::is_hashed(hashed) => CACHE_FOREVER,
+            "sale.html" if data.is_none() && request.query_param("activity").is_some() => CACHE_INCOMPLETE,
+            _ => CACHE_ONE_MINUTE,
+        };
         return Ok(with_file_headers(response, media, &file, cache_control));
     }
     let found = find(cache, settings, None, NOT_FOUND_PAGE, request);
     let (media, file) = found.ok_or_else(|| http::not_found("There is no such page."))?;
-    let response = settings.policies.add_headers(file_response(404, media, &file), NOT_FOUND_PAGE);
-    Ok(with_file_headers(response, media, &file, CACHE_NOT_FOUND))
+    Ok(with_file_headers(file_response(404, media, &file), media, &file, CACHE_INCOMPLETE))
 }
 
 /// Returns the file name of a path: `/` is `index.html`, and a path without an extension is a page (`.html`).
@@ -74,13 +78,13 @@ fn file_name(path: &str) -> String {
 fn find<H: Headers>(
     cache: &mut FileCache,
     settings: &Settings,
-    preview: Option<&Preview>,
+    data: Option<&PageData>,
     name: &str,
     request: &Request<H>,
 ) -> Option<(MediaType, StoredFile)> {
     let media = media::media(name)?;
     let accept = media.has_variants.then(|| request.header("accept-encoding")).flatten().unwrap_or_default();
-    Some((media, cache.load(name, encoding::accepted(&accept), settings, preview)?))
+    Some((media, cache.load(name, encoding::accepted(&accept), settings, data)?))
 }
 
 fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {
@@ -93,6 +97,7 @@ fn file_response(status: u16, media: MediaType, file: &StoredFile) -> Response {
 
 /// Adds the headers that `200`, `304` and `404` responses share.
 fn with_file_headers(response: Response, media: MediaType, file: &StoredFile, cache_control: &'static str) -> Response {
+    let response = security::add_headers(response, &file.policy);
     let response = response.header("etag", file.etag.to_string()).header("cache-control", cache_control);
     if media.has_variants { response.header("vary", "accept-encoding") } else { response }
 }

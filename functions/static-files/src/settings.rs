@@ -8,7 +8,7 @@ use domain::{
 };
 use serde::Serialize;
 
-use crate::{branded_page, security::Policies};
+use crate::security::Policies;
 
 /// The settings of all pages.
 pub struct Settings {
@@ -33,12 +33,11 @@ impl Settings {
     /// Parses the settings. With wrong variables, nobody can sign in, and the pages show the rest.
     pub fn parse(variables: &Variables) -> Result<Self, Fault> {
         let branding = Branding::parse(variables).unwrap_or_default();
-        let style_source = branded_page::style_source(&branding).unwrap_or_default();
         let links = settings::LEGAL_LINKS(variables).unwrap_or_default();
         let sign_in = SignInSettings::parse(variables);
         let allowed = sign_in.clone().unwrap_or_else(|_| SignInSettings::none());
         Ok(Self {
-            policies: Policies::new(&settings::WIDGET_SOURCES(variables)?, &allowed, &style_source),
+            policies: Policies::new(settings::WIDGET_SOURCES(variables)?, &allowed),
             branding,
             shop_url: settings::SHOP_URL(variables)?,
             document: sign_in.map(|settings| Document { sign_in: settings.sign_in, links }),

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use sha2::{Digest, Sha256};
 
 use crate::{
+    inline,
     references::{self, Reference, Usage},
     tree::Tree,
 };
@@ -85,10 +86,16 @@ impl Linker<'_> {
                     }
                     targets.push((reference, target.path));
                 }
-                insert_preloads(rewrite_references(&text, &targets), &preloads).into_bytes()
+                let page = insert_preloads(rewrite_references(&text, &targets), &preloads);
+                if path.ends_with(".html") { inline::insert(&page, |file| self.find(file))?.into_bytes() } else { page.into_bytes() }
             }
         };
         Ok(LinkedFile { path: served_path(path, &bytes), bytes, imports })
+    }
+
+    /// Returns the linked file with this served path.
+    fn find(&self, served: &str) -> Option<&[u8]> {
+        self.linked.values().find(|linked| linked.path == served).map(|linked| &*linked.bytes)
     }
 }
 
@@ -176,6 +183,18 @@ mod tests {
         let page = text_of(&linked, "index.html");
         assert_eq!(page.matches("modulepreload").count(), 2, "{page}");
         assert!(page.contains(path_of(&linked, "assets/y.")), "{page}");
+    }
+
+    #[test]
+    fn a_marked_style_and_a_marked_script_become_part_of_their_page() {
+        let page = r#"<head><link rel="stylesheet" href="/assets/a.css" data-inline>
+            <script src="/assets/a.js" data-inline></script></head>"#;
+        let files = |style| tree(&[("index.html", page), ("assets/a.css", style), ("assets/a.js", "a()"), ("assets/b.svg", "")]);
+        let linked = link(&files(r#"a { background: url("./b.svg") }"#)).unwrap();
+        let (page, picture) = (text_of(&linked, "index.html"), path_of(&linked, "assets/b."));
+        assert!(page.contains(&format!(r#"<style>a {{ background: url("/{picture}") }}</style>"#)), "{page}");
+        assert!(page.contains("<script>a()</script></head>"), "{page}");
+        assert!(link(&files("a::after { content: '</style>' }")).is_err());
     }
 
     #[test]

@@ -2,14 +2,16 @@
 //!
 //! Files under `assets/` get a name that contains a hash of their content, so that browsers can cache them forever;
 //! every reference to them is rewritten. All other files (pages, demo pictures, `robots.txt`) keep their names. Each
-//! compressible file also gets a `.br` and a `.gz` variant.
+//! compressible file also gets a `.br` and a `.gz` variant. Styles and scripts with `data-inline` become part of their page.
 //!
 //! The client's modules are served twice: as assets for these pages, and with their names for pages of the shop.
 
 mod compress;
+mod inline;
 mod link;
 mod references;
 mod tree;
+mod words;
 
 use std::{
     path::{Path, PathBuf},
@@ -44,6 +46,7 @@ fn build(source: &Path, client: &Path, target: &Path) -> anyhow::Result<String> 
     for (path, bytes) in read(client)? {
         sources.extend(CLIENT_FOLDERS.map(|folder| (format!("{folder}/{path}"), bytes.clone())));
     }
+    words::add_to_pages(&mut sources)?;
     let linked = link::link(&sources)?;
     let plain_bytes: usize = linked.values().map(Vec::len).sum();
     let files = linked.len();

@@ -54,6 +54,7 @@ impl TestStack {
         variables.set_redis(&redis.url())?;
         variables.set_ledger(&postgres.as_ref().map_or("sqlite".to_owned(), Postgres::url))?;
         let listen = SocketAddr::from(([127, 0, 0, 1], ports::pick_unused()?));
+        variables.set_shop_url(listen);
         let directory = temp_dir.path().join("state");
         let mut settings = Settings::new(root::find()?, Engine::discover(None)?, listen, directory, variables);
         configure(&mut settings);

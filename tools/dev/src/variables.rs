@@ -1,6 +1,12 @@
 //! The app's variables: random secrets, defaults for development, and the format of the file that keeps them.
 
-use std::{collections::BTreeMap, ffi::OsString, fmt::Write as _, process::Command};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt::Write as _,
+    net::{Ipv4Addr, SocketAddr},
+    process::Command,
+};
 
 use anyhow::{Context, Result, anyhow};
 use base64::{
@@ -122,6 +128,14 @@ impl Variables {
         self.set("ledger_host", host);
         self.set("ledger", ledger);
         Ok(())
+    }
+
+    /// Sets where buyers see the shop, unless it is set: at the app's address.
+    pub fn set_shop_url(&mut self, mut listen: SocketAddr) {
+        if listen.ip().is_unspecified() {
+            listen.set_ip(Ipv4Addr::LOCALHOST.into());
+        }
+        self.0.entry("shop_url".to_owned()).or_insert_with(|| format!("http://{listen}"));
     }
 
     /// Adds the variables to the environment of `command`.
@@ -249,6 +263,20 @@ mod tests {
         assert_eq!(both, ("on".to_owned(), false, "payment_provider, sandbox".to_owned()));
         let same = add(&[(provider.0, "sandbox"), (set.0, "")]);
         assert_eq!(same, ("on".to_owned(), false, "jwt_jwks_url, payment_provider".to_owned()));
+    }
+
+    #[test]
+    fn the_shop_is_where_the_app_listens_unless_it_is_set() {
+        for (set, listen, expected) in [
+            (None, "127.0.0.1:4000", "http://127.0.0.1:4000"),
+            (None, "0.0.0.0:4000", "http://127.0.0.1:4000"),
+            (Some("https://shop.example"), "127.0.0.1:4000", "https://shop.example"),
+        ] {
+            let mut variables = Variables::default();
+            set.into_iter().for_each(|url| variables.set("shop_url", url));
+            variables.set_shop_url(listen.parse().expect("an address"));
+            assert_eq!(variables.get("shop_url"), expected);
+        }
     }
 
     #[test]

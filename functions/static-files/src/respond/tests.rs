@@ -71,6 +71,11 @@ fn a_page_is_served_with_and_without_its_extension() {
 }
 
 #[test]
+fn the_page_of_a_sale_without_its_data_is_cached_shortly() {
+    assert_eq!(header(&Site::new().get("/sale?activity=lamps"), "cache-control"), "public, max-age=10");
+}
+
+#[test]
 fn a_hashed_asset_is_immutable_and_a_named_one_is_not() {
     let mut site = Site::new();
     let hashed = site.get(&format!("/{ASSET}"));

@@ -24,10 +24,6 @@ let updates = [];
 
 shell.start();
 
-// The server may have written the list into the page. Its time is too old for the clock.
-const first = JSON.parse(byId("first-list")?.textContent ?? "null");
-if (first?.length) show(first);
-
 poll(async () => {
   try {
     show(await client.activities());
@@ -147,3 +143,7 @@ function stock({ id }) {
     return total ? t(isLittle ? "sale.few_left" : "sale.left", { left: count(left), total: count(total) }) : "";
   });
 }
+
+// The server may have written the list into the page. Its time is too old for the clock.
+const first = JSON.parse(byId("first-list")?.textContent ?? "null");
+if (first?.length) show(first);

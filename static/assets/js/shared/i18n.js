@@ -3,8 +3,6 @@
 import { words as english } from "../words/en.js";
 import * as storage from "./storage.js";
 
-const stored = storage.device.getItem("stampede.language");
-
 /** The language tags that the browser prefers. A system's locale may be none that `Intl` knows, such as `en-US@posix`. */
 export const browserLocales = navigator.languages.filter((tag) => {
   try {
@@ -14,9 +12,8 @@ export const browserLocales = navigator.languages.filter((tag) => {
   }
 });
 
-/** `en` or `zh`: the only one of the page, otherwise what the visitor chose, otherwise what the browser prefers. */
-export const language = document.documentElement.dataset.onlyLanguage ?? stored ??
-  (navigator.language.startsWith("zh") ? "zh" : "en");
+/** `en` or `zh`: of an operators' page its only one, of a buyers' page what `first-paint.js` chose. */
+export const language = document.documentElement.lang.startsWith("zh") ? "zh" : "en";
 
 /** The variable `shop_texts`, which the server writes into the page. */
 const shopTexts = JSON.parse(document.getElementById("shop-texts")?.textContent ?? "{}");

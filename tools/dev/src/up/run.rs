@@ -58,6 +58,7 @@ pub fn run(options: &Options) -> Result<()> {
     directory.save_variables(&variables)?;
     // The command line counts more than the environment, and that more than the file.
     let replaced = variables.add_exported(&exported);
+    variables.set_shop_url(listen);
     options.ledger.as_deref().map_or(Ok(()), |url| variables.set_ledger(url))?;
     options.redis.as_deref().map_or(Ok(()), |url| variables.set_redis(url))?;
     if variables.find("redis_host").is_none() {
