@@ -1,6 +1,6 @@
 // The way back from the sandbox's payment page: only to a page of its own origin.
 
-import { ADDRESS, call, orderOf, publish } from "../support/app.js";
+import { ADDRESS, call, orderOf, publish, url } from "../support/app.js";
 import { expect, test } from "../support/test.js";
 
 test("the payment page leads back to a path, and to no other origin", async ({ page, baseURL }) => {
@@ -21,5 +21,20 @@ test("the payment page leads back to a path, and to no other origin", async ({ p
       expect([new URL(page.url()).origin, await page.title()]).not.toContain("evil");
       expect(page.url().startsWith(`${baseURL}/sandbox/pay/`), page.url()).toBe(true);
     }
+  }
+});
+
+test("the payment page has the language of the shop's pages, and dark colours where they are preferred", async ({ newPage }) => {
+  const { id } = await publish();
+  const { buyer, order } = await orderOf(id);
+  const { checkout_url: checkout } =
+    await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
+  for (const [locale, colorScheme, label, ground] of [
+    ["zh-CN", "dark", "付款", "rgb(21, 19, 18)"], ["en-GB", "light", "Pay", "rgb(247, 245, 242)"],
+  ]) {
+    const page = await newPage(new URL(checkout, url()).pathname, { locale, colorScheme });
+    await expect(page.getByTestId("sandbox-pay")).toHaveText(label);
+    expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe(ground);
+    await page.close();
   }
 });
