@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::{list_page, sale_page};
 
 /// What one version of a page adds to the file that the build made.
-#[derive(Debug, PartialEq, Eq)]
 pub struct PageData {
     /// Names the version among those of its page.
     pub key: String,

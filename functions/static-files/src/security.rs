@@ -51,8 +51,8 @@ impl Policies {
 
 /// The sources that allow the contents of the page's elements `<script>` or `<style>` without attributes.
 fn hashes(page: &str, element: &str) -> String {
-    let parts = page.split(&format!("<{element}>")).skip(1);
-    let contents = parts.filter_map(|part| part.split_once(&format!("</{element}>")));
+    let [start, end] = [format!("<{element}>"), format!("</{element}>")];
+    let contents = page.split(&start).skip(1).filter_map(|part| part.split_once(&end));
     contents.fold(String::new(), |list, (content, _)| {
         format!("{list} 'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(content)))
     })

@@ -23,7 +23,7 @@ test("a sale has its title, picture, lowest price and times before its modules, 
     ["en-GB", null, "Lamps", "€19.05", "My orders", /\d [A-Z][a-z]{2,3} \d{4}, \d\d:\d\d – /],
     ["zh-CN", null, "灯", "€19.05", "我的订单", /\d年\d+月\d+日 \d\d:\d\d – /],
     ["en-GB", "zh", "灯", "€19.05", "我的订单", /年/],
-    ["zh-CN", "en", "Lamps", "€19.05", "My orders", /, \d\d:\d\d/],
+    ["zh-CN", "en", "Lamps", "€19.05", "My orders", /[AP]M – /],
   ]) {
     const context = await browser.newContext({ locale, timezoneId: "Asia/Shanghai" });
     await context.addInitScript((language) => language && localStorage.setItem("stampede.language", language), chosen);

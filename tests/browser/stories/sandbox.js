@@ -35,6 +35,5 @@ test("the payment page has the language of the shop's pages, and dark colours wh
     const page = await newPage(new URL(checkout, url()).pathname, { locale, colorScheme });
     await expect(page.getByTestId("sandbox-pay")).toHaveText(label);
     expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).toBe(ground);
-    await page.close();
   }
 });
