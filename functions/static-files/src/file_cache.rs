@@ -63,13 +63,7 @@ impl FileCache {
         None
     }
 
-    fn read(
-        &self,
-        path: &str,
-        encoding: Encoding,
-        settings: &Settings,
-        data: Option<&PageData>,
-    ) -> Option<StoredFile> {
+    fn read(&self, path: &str, encoding: Encoding, settings: &Settings, data: Option<&PageData>) -> Option<StoredFile> {
         let (mut bytes, mut policy) = (None, settings.policies.of(path, ""));
         if path.ends_with(".html") {
             let built = fs::read_to_string(self.root.join(path)).ok()?;

@@ -3,9 +3,7 @@
 
 use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
 
-use domain::{
-    api::visitors::ActivityDocument, ids::ActivityId, language::Translations, money::decimals, time::Millis,
-};
+use domain::{api::visitors::ActivityDocument, ids::ActivityId, language::Translations, money::decimals, time::Millis};
 use maud::{Markup, html};
 use platform::{activity_cache, clock, http::Request, lru_map::LruMap, single_flight::Cached, timeout::with_timeout};
 use serde_json::json;
@@ -36,7 +34,8 @@ pub async fn load(request: &Request, shop_url: &str) -> Option<Rc<PageData>> {
 
 fn page_data(document: &ActivityDocument<'_>, shop_url: &str) -> PageData {
     let summary = &document.summary;
-    let image = if summary.image.is_empty() { document.skus.first().map_or("", |sku| sku.image) } else { summary.image };
+    let image =
+        if summary.image.is_empty() { document.skus.first().map_or("", |sku| sku.image) } else { summary.image };
     let description: String = document.description.chars().take(MAX_DESCRIPTION_CHARS).collect();
     let is_path = image.starts_with('/') && !image.starts_with("//");
     let head = html! {
@@ -108,10 +107,9 @@ mod tests {
             .as_bytes(),
         )
         .expect("a spec");
-        let cached: CachedActivity = serde_json::from_value(
-            json!({ "id": "lamps", "spec": spec, "version": 3, "state": "published" }),
-        )
-        .expect("a copy");
+        let cached: CachedActivity =
+            serde_json::from_value(json!({ "id": "lamps", "spec": spec, "version": 3, "state": "published" }))
+                .expect("a copy");
         page_data(&cached.document(None, Millis(0)), "https://shop.example")
     }
 

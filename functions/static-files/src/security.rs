@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn only_the_sale_page_allows_the_sources_of_a_hosted_check() {
-        let policies = Policies::new("https://checks.example https://*.checks.example".to_owned(), &SignInSettings::none());
+        let policies =
+            Policies::new("https://checks.example https://*.checks.example".to_owned(), &SignInSettings::none());
         let policy = policies.of(SALE_PAGE, "");
         for directive in ["script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-src"] {
             let sources = format!("{directive} https://checks.example https://*.checks.example;");

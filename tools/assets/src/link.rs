@@ -87,7 +87,11 @@ impl Linker<'_> {
                     targets.push((reference, target.path));
                 }
                 let page = insert_preloads(rewrite_references(&text, &targets), &preloads);
-                if path.ends_with(".html") { inline::insert(&page, |file| self.find(file))?.into_bytes() } else { page.into_bytes() }
+                if path.ends_with(".html") {
+                    inline::insert(&page, |file| self.find(file))?.into_bytes()
+                } else {
+                    page.into_bytes()
+                }
             }
         };
         Ok(LinkedFile { path: served_path(path, &bytes), bytes, imports })
@@ -189,7 +193,9 @@ mod tests {
     fn a_marked_style_and_a_marked_script_become_part_of_their_page() {
         let page = r#"<head><link rel="stylesheet" href="/assets/a.css" data-inline>
             <script src="/assets/a.js" data-inline></script></head>"#;
-        let files = |style| tree(&[("index.html", page), ("assets/a.css", style), ("assets/a.js", "a()"), ("assets/b.svg", "")]);
+        let files = |style| {
+            tree(&[("index.html", page), ("assets/a.css", style), ("assets/a.js", "a()"), ("assets/b.svg", "")])
+        };
         let linked = link(&files(r#"a { background: url("./b.svg") }"#)).unwrap();
         let (page, picture) = (text_of(&linked, "index.html"), path_of(&linked, "assets/b."));
         assert!(page.contains(&format!(r#"<style>a {{ background: url("/{picture}") }}</style>"#)), "{page}");

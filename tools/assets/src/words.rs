@@ -42,9 +42,10 @@ mod tests {
         let page = r#"<script src="/assets/js/first-paint.js" data-inline></script>
             <a data-t="nav.orders" href="/orders">My orders</a><b data-t="unknown">x</b>"#;
         let words = "export const words = {\n  skip: \"跳到正文\",\n  \"nav.orders\": \"<我的>&订单\",\n};\n";
-        let mut sources = Tree::from([("a.html", page), ("b.html", r#"<a data-t="skip">"#), (WORDS, words)].map(
-            |(path, text)| (path.to_owned(), text.as_bytes().to_vec()),
-        ));
+        let mut sources = Tree::from(
+            [("a.html", page), ("b.html", r#"<a data-t="skip">"#), (WORDS, words)]
+                .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec())),
+        );
         add_to_pages(&mut sources).unwrap();
         let text = |path: &str| str::from_utf8(&sources[path]).unwrap().to_owned();
         assert!(text("a.html").contains(r#"<a data-t="nav.orders" data-zh="&lt;我的>&amp;订单" href="/orders">"#));
