@@ -81,6 +81,85 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
 }
 
 #[tokio::test]
+async fn the_list_has_price_picture_and_while_a_sale_is_open_what_is_left() {
+    let app = TestApp::shared();
+    let sku = |sku: &str, price: i64, image: &str| json!({"sku": sku, "name": sku, "image": image, "price": price, "currency": "EUR", "total": 1});
+    let activity = app.create_activity(json!({"skus": [sku("a", 900, ""), sku("b", 500, "/b.png")]})).await;
+    let later = json!({"starts_at": seconds_from_now(600), "image": "/own.png", "skus": [sku("a", 0, "/a.png")]});
+    let (id, spec) = (unique_id("later"), activity_spec(&later));
+    app.call_admin(Method::PUT, &format!("/activities/{id}"), &spec).await.is(200);
+    app.call_admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
+    let seen = async |wanted: &str, expected: Value| {
+        eventually("the sale in the list", async || {
+            let list = app.http.get("/api/activities", "").await.is(200).json();
+            let found = list.as_array().and_then(|list| list.iter().find(|entry| entry["id"] == *wanted).cloned());
+            let found = found.unwrap_or_default();
+            let is_right = expected.as_object().expect("members").iter().all(|(name, value)| found[name] == *value);
+            if is_right { Ok(()) } else { Err(format!("{found} has not {expected}")) }
+        })
+        .await;
+    };
+    let open = |left: i64| json!({"image": "/b.png", "price": 500, "currency": "EUR", "sold_out": left == 0, "left": left, "total": 2});
+    seen(&activity.id, open(2)).await;
+    seen(&id, json!({"image": "/own.png", "price": 0, "sold_out": false, "left": null, "total": null})).await;
+    let buyers = app.create_buyers(&activity, 2).await;
+    app.reserve(&activity, &buyers[0], "a", 1).await.is(202);
+    app.reserve(&activity, &buyers[1], "b", 1).await.is(202);
+    seen(&activity.id, open(0)).await;
+}
+
+#[tokio::test]
+async fn a_word_from_the_shop_is_in_the_gate_and_among_the_changes() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let path = format!("/activities/{}/announcement", activity.id);
+    let seen_in_gate = async |expected: Value| {
+        eventually("the announcement in the gate", async || {
+            let gate = app.http.get(&format!("/api/activities/{}/gate.json", activity.id), "").await.is(200).json();
+            if gate["announcement"] == expected { Ok(()) } else { Err(gate) }
+        })
+        .await;
+    };
+    let word = json!({"en": "Twenty more at noon.", "zh": "中午再加二十件。"});
+    let changed = app.call_admin(Method::PUT, &path, &word).await.is(200).json();
+    assert_eq!(changed["announcement"], word);
+    seen_in_gate(word.clone()).await;
+    let changes = app.call_admin(Method::GET, "/changes", &Value::Null).await.is(200).json();
+    let recorded = changes.as_array().expect("a list").iter().find(|change| change["subject"] == *activity.id);
+    let recorded = recorded.expect("the change");
+    assert_eq!(recorded["action"], "PUT /api/admin/activities/:activity/announcement");
+    assert!(recorded["after"].as_str().is_some_and(|after| after.contains("Twenty more")), "{recorded}");
+    // Another change of the sale leaves it.
+    app.call_admin(Method::PUT, &format!("/activities/{}", activity.id), &activity_spec(&json!({"title": "B"})))
+        .await
+        .is(200);
+    seen_in_gate(word).await;
+    for (body, pointer) in
+        [(json!({"en": "x".repeat(281)}), "/en"), (json!({"zh": "a\nb"}), "/zh"), (json!({"en": 7}), "/en")]
+    {
+        app.call_admin(Method::PUT, &path, &body).await.is_problem(400, "invalid_request").points_at(pointer);
+    }
+    app.call_admin(Method::PUT, &path, &json!({})).await.is(200);
+    seen_in_gate(Value::Null).await;
+    app.call_admin(Method::PUT, "/activities/no-such-sale/announcement", &json!({})).await.is_problem(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_sale_can_be_put_into_a_calendar() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"title": "Spring; drop", "titles": {"zh": "春季"}})).await;
+    let path = format!("/api/activities/{}/calendar.ics", activity.id);
+    for (query, title) in
+        [("", "SUMMARY:Spring\\; drop\r\n"), ("?lang=zh-CN", "SUMMARY:春季\r\n"), ("?lang=_", "SUMMARY:Spring")]
+    {
+        let file = app.http.get(&format!("{path}{query}"), "").await.is(200);
+        assert_eq!(file.header("content-type"), "text/calendar; charset=utf-8");
+        assert!(file.body.starts_with("BEGIN:VCALENDAR\r\n") && file.body.contains(title), "{file:?}");
+    }
+    app.http.get("/api/activities/no-such-sale/calendar.ics", "").await.is_problem(404, "not_found");
+}
+
+#[tokio::test]
 async fn a_draft_that_ended_long_ago_is_published_as_ended() {
     let app = TestApp::shared();
     let id = unique_id("bygone");

@@ -2,7 +2,12 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use support::{TestApp, eventually, payments::sign_webhook};
+use support::{
+    TestApp,
+    activity::{activity_spec, unique_id},
+    eventually,
+    payments::sign_webhook,
+};
 
 /// Returns the callbacks of an order that wait for an operator.
 async fn parked_callbacks(app: &TestApp, order_no: &str) -> Vec<Value> {
@@ -17,7 +22,7 @@ async fn an_invalid_address_is_refused_with_a_pointer_and_opens_no_session() {
     let (_, buyer, order_no) = app.create_order(json!({})).await;
     let path = format!("/api/orders/{order_no}/checkout");
     for (body, pointer) in [
-        (json!({}), ""),
+        (json!({}), "/address"),
         (json!({"address": "1 Mill Lane"}), "/address"),
         (json!({"address": {"city": 7}}), "/address/city"),
         (json!({"address": {"city": "x".repeat(201)}}), "/address/city"),
@@ -27,6 +32,47 @@ async fn an_invalid_address_is_refused_with_a_pointer_and_opens_no_session() {
     let huge = json!({"address": {"city": "x".repeat(20_000)}});
     app.http.post(&path, &buyer.jwt, &huge).await.is_problem(413, "payload_too_large");
     assert!(app.get_order(&order_no, &buyer.jwt).await.json()["checkout_url"].is_null());
+}
+
+#[tokio::test]
+async fn another_address_replaces_the_first_until_the_order_is_paid() {
+    let app = TestApp::shared();
+    let (_, buyer, order_no) = app.create_order(json!({})).await;
+    let first = app.checkout(&order_no, &buyer.jwt).await.is(200).json();
+    let path = format!("/api/orders/{order_no}/checkout");
+    let other = json!({"address": {"city": "Paris"}});
+    assert_eq!(app.http.post(&path, &buyer.jwt, &other).await.is(200).json(), first);
+    let shown = app.call_admin(Method::GET, &format!("/orders/{order_no}"), &Value::Null).await.is(200).json();
+    assert_eq!(shown["address"], json!({"city": "Paris"}));
+    app.pay(&order_no, &buyer.jwt).await;
+    app.http.post(&path, &buyer.jwt, &other).await.is_problem(409, "state_conflict");
+}
+
+#[tokio::test]
+async fn a_free_pass_needs_no_address_is_paid_by_its_checkout_and_refunded_at_once() {
+    let app = TestApp::shared();
+    let free = json!([{"sku": "a", "name": "A pass", "price": 0, "currency": "EUR", "total": 3}]);
+    let (activity, buyer, order_no) = app.create_order(json!({"checkout": "none", "skus": free})).await;
+    let path = format!("/api/orders/{order_no}/checkout");
+    for body in [json!({}), json!({"address": {"city": "Paris"}})] {
+        let checked_out = app.http.post(&path, &buyer.jwt, &body).await.is(200);
+        assert_eq!(checked_out.text("checkout_url"), format!("/order?order_no={order_no}"));
+        let paid = app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+        assert_eq!((&paid["amount"], paid.get("checkout_url")), (&json!(0), None), "{paid}");
+    }
+    let shown = app.call_admin(Method::GET, &format!("/orders/{order_no}"), &Value::Null).await.is(200).json();
+    assert!(shown["address"].is_null(), "{shown}");
+    assert_eq!(app.refund(&order_no, &buyer.jwt).await.is(202).text("status"), "refunded");
+    assert_eq!(app.finish_and_count(&activity).await, [3, 0, 0]);
+}
+
+#[tokio::test]
+async fn only_stripe_can_ask_for_an_address() {
+    let app = TestApp::shared();
+    let spec = activity_spec(&json!({"checkout": "provider"}));
+    let path = format!("/activities/{}", unique_id("stripe"));
+    let refused = app.call_admin(Method::PUT, &path, &spec).await;
+    refused.is_problem(400, "invalid_request").points_at("/checkout");
 }
 
 #[tokio::test]

@@ -9,13 +9,8 @@ use domain::{
 };
 use puzzle::{slider, sum};
 use serde_json::{Value, json};
-use support::{TestActivity, TestApp, activity::single_sku};
+use support::{TestActivity, TestApp, activity::single_sku, human_checks::altcha_body};
 use time::OffsetDateTime;
-
-/// The body of a ticket request with an ALTCHA payload.
-fn altcha_body(payload: &Payload) -> Value {
-    json!({ "altcha": BASE64_STANDARD.encode(serde_json::to_string(payload).expect("json")) })
-}
 
 fn now() -> Millis {
     Millis((OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000) as i64)
@@ -37,6 +32,24 @@ async fn a_proof_of_work_is_valid_for_one_ticket_of_its_user_and_activity() {
     app.request_ticket_with(&activity, &ada, &proof).await.is_problem(403, "human_check_failed");
     let buyer = support::Buyer { user: "ada".to_owned(), jwt: ada, ticket };
     app.reserve(&activity, &buyer, "a", 1).await.is(202);
+}
+
+/// Who cannot see a picture works instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_proof_of_work_is_the_other_way_through_a_picture_puzzle() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"human_check": "captcha"})).await;
+    let ada = app.sign_in("ada");
+    let work = json!({"altcha": 2, "captcha": "sum", "work": true});
+    let proof = altcha_body(&app.solve_challenge_of(&activity, &ada, &work).await);
+    app.request_ticket_with(&activity, &ada, &proof).await.is(201);
+    app.request_ticket_with(&activity, &ada, &proof).await.is_problem(403, "human_check_failed");
+    // Work is no picture, of which a user gets ten.
+    for _ in 0..12 {
+        app.request_challenge(&activity, &ada, &work).await.is(200);
+    }
+    let without = app.create_activity(json!({"human_check": "none"})).await;
+    app.request_challenge(&without, &ada, &work).await.is_problem(404, "not_found");
 }
 
 #[tokio::test(flavor = "multi_thread")]

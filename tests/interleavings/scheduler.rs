@@ -182,7 +182,11 @@ impl Provider for Ports {
         let payment = self.ask_provider(ProviderCall::Close { session: due.id.clone() }).await?;
         Ok(match payment.as_str() {
             "" => SessionStatus::Unpaid,
-            _ => SessionStatus::Paid { payment_id: payment, money: Money::new(100, "EUR") },
+            _ => SessionStatus::Paid {
+                payment_id: payment,
+                money: Money::new(100, "EUR"),
+                sealed_address: String::new(),
+            },
         })
     }
 

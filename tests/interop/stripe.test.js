@@ -126,6 +126,43 @@ test("a session is opened with the same request that the official library sends"
   assert.equal(server.sessionsOf(order.order_no).length, 1);
 });
 
+test("where Stripe's page asks for the address, that address is kept with the order, also without its event", async () => {
+  const delivery = { name: "Ada", address: { line1: "1 Mill Lane", line2: null, city: "Wien", postal_code: "1010", state: null, country: "AT" } };
+  const pay = (session) => {
+    server.pay(session);
+    Object.assign(session, { collected_information: { shipping_details: delivery } });
+  };
+  for (const hasEvent of [true, false]) {
+    const buyer = await signIn();
+    const order = await buy(await publish({ checkout: "provider", pay_timeout_seconds: hasEvent ? 300 : 3 }), buyer);
+    assert.equal((await send("POST", `/api/orders/${order.order_no}/checkout`, { token: buyer.token, body: {} })).status, 200);
+    const [{ form }] = server.requestsNaming(order.order_no);
+    const countries = form.filter(([name]) => name.startsWith("shipping_address_collection"));
+    assert.deepEqual(countries, [
+      ["shipping_address_collection[allowed_countries][0]", "DE"],
+      ["shipping_address_collection[allowed_countries][1]", "AT"],
+    ]);
+    pay(server.lastSessionOf(order.order_no));
+    if (hasEvent) await sendCallback("checkout.session.completed", server.lastSessionOf(order.order_no));
+    await untilOrder(order.order_no, "paid", buyer);
+    const shown = await callAdmin("GET", `/orders/${order.order_no}`);
+    assert.deepEqual(shown.address, { name: "Ada", street: "1 Mill Lane", city: "Wien", postal_code: "1010", country: "AT" });
+  }
+});
+
+test("without a price nothing is asked of Stripe: a free order is paid, and its refund is done at once", async () => {
+  const buyer = await signIn();
+  const skus = [{ sku: "item", name: "A pass", price: 0, currency: "EUR", total: 10 }];
+  const order = await buy(await publish({ checkout: "none", skus }), buyer);
+  const { status, document } = await send("POST", `/api/orders/${order.order_no}/checkout`, { token: buyer.token, body: {} });
+  assert.deepEqual([status, document.checkout_url], [200, `/order?order_no=${order.order_no}`]);
+  await untilOrder(order.order_no, "paid", buyer);
+  const refund = await send("POST", `/api/orders/${order.order_no}/refund`, { token: buyer.token, body: {} });
+  assert.deepEqual([refund.status, refund.document.status], [202, "refunded"]);
+  await sweep();
+  assert.deepEqual(server.requestsNaming(order.order_no), []);
+});
+
 test("a retry in another language, or after the item was renamed, is the same request to Stripe", async () => {
   const buyer = await signIn();
   const sale = await publish();

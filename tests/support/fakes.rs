@@ -184,7 +184,11 @@ impl Provider for FakeProvider {
         let sessions = self.sessions.borrow();
         let (_, payment) = sessions.values().find(|(known, _)| known == session).expect("a session");
         self.respond(match payment {
-            Some(payment) => SessionStatus::Paid { payment_id: payment.clone(), money: Money::new(100, "EUR") },
+            Some(payment) => SessionStatus::Paid {
+                payment_id: payment.clone(),
+                money: Money::new(100, "EUR"),
+                sealed_address: String::new(),
+            },
             None => {
                 if !self.ended_sessions.borrow().iter().any(|ended| ended == session) {
                     self.ended_sessions.borrow_mut().push(session.to_owned());

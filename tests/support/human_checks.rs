@@ -1,10 +1,16 @@
 //! Human checks (B5): request challenges, solve them, and request tickets with the solution.
 
 use altcha::{Challenge, Payload, SolveChallengeOptions, solve_challenge};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use domain::human_check::CheckKeys;
 use serde_json::{Value, json};
 
 use super::{Response, TestActivity, TestApp};
+
+/// The body of a ticket request with an ALTCHA payload.
+pub fn altcha_body(payload: &Payload) -> Value {
+    json!({ "altcha": BASE64_STANDARD.encode(serde_json::to_string(payload).expect("json")) })
+}
 
 impl TestApp {
     /// Requests a challenge.
@@ -14,8 +20,13 @@ impl TestApp {
 
     /// Requests and solves a proof-of-work challenge, and returns the payload that ALTCHA's widget would send.
     pub async fn solve_proof_of_work(&self, activity: &TestActivity, jwt: &str) -> Payload {
+        self.solve_challenge_of(activity, jwt, &json!({})).await
+    }
+
+    /// As [`TestApp::solve_proof_of_work`], with this request for the challenge.
+    pub async fn solve_challenge_of(&self, activity: &TestActivity, jwt: &str, body: &Value) -> Payload {
         let challenge: Challenge =
-            serde_json::from_value(self.request_challenge(activity, jwt, &json!({})).await.is(200).json())
+            serde_json::from_value(self.request_challenge(activity, jwt, body).await.is(200).json())
                 .expect("a challenge as ALTCHA reads it");
         let solution = solve_challenge(SolveChallengeOptions::new(&challenge)).expect("solvable").expect("in time");
         Payload { challenge, solution }

@@ -10,7 +10,7 @@ mod app;
 pub mod fakes;
 pub mod fixture;
 mod http;
-mod human_checks;
+pub mod human_checks;
 mod identity;
 mod issuer;
 mod ledger;

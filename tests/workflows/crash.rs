@@ -10,7 +10,7 @@ use stores::ports::{Redis as _, RedisValue};
 
 use crate::{
     crash_points::{crash_at_every_call, crash_at_every_call_and_recover},
-    fixture::NOW,
+    fixture::{NOW, WHOLE_REBUILD, check_gates},
 };
 
 #[tokio::test]
@@ -54,6 +54,31 @@ async fn a_crashed_start_key_rotation_is_completed_by_the_next_rotation() {
             assert_eq!(Some(snapshot.gate.start_key), key, "{point}");
             let stored = fixture.stored().await;
             assert_eq!((stored.nonce.as_str(), stored.version), ("second", snapshot.version), "{point}");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_crashed_announcement_reaches_the_gate_by_a_sweep_if_the_ledger_has_it() {
+    use domain::activity::Announcement;
+    use operations::upkeep::report::Report;
+    use sale::read_gate::read_gate;
+    let word = Announcement::from_text(r#"{"en":"Twenty more at noon."}"#).unwrap();
+    crash_at_every_call(
+        1,
+        async |_| {},
+        async |fixture| fixture.operator().announce(&fixture.activity, word.clone()).await.map(|_| ()),
+        async |fixture, point| {
+            let shown = async || read_gate(&fixture.redis, &fixture.activity).await.unwrap().unwrap().announcement;
+            let listed = std::slice::from_ref(&fixture.activity);
+            check_gates(&fixture.redis, &fixture.sql, listed, NOW.plus(20_000), &mut Report::default()).await;
+            assert_eq!(shown().await, fixture.stored().await.announcement, "{point}");
+            fixture.operator().announce(&fixture.activity, word.clone()).await.unwrap();
+            assert_eq!(shown().await, word, "{point}");
+            fixture.change_spec(|spec| spec.title = "Another".to_owned()).await;
+            fixture.rebuild(WHOLE_REBUILD).await.unwrap();
+            assert_eq!(shown().await, word, "{point}: a rebuild lost it");
         },
     )
     .await;

@@ -3,6 +3,8 @@
 pub mod bounced_refunds;
 pub mod checkout;
 pub mod crash_payments;
+pub mod delivery;
+pub mod free_orders;
 pub mod lost_payments;
 pub mod manual_refunds;
 pub mod overpayments;

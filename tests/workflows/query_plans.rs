@@ -82,7 +82,7 @@ async fn insert_other_orders(fixture: &RealFixture) {
     let id = |n| format!("{}-{n}", fixture.activity);
     for n in 0..10 {
         let copy = "INSERT INTO activities SELECT ?1, spec, '[[\"phone\", -1]]', starts_at, ends_at, pay_timeout_ms, pay_extension_ms, \
-             per_user, refund_restocks, state, nonce, version, updated_at FROM activities WHERE id = ?2";
+             per_user, refund_restocks, state, nonce, version, updated_at, announcement FROM activities WHERE id = ?2";
         sql.run(copy, vec![id(n).into(), fixture.activity.as_str().into()]).await.unwrap();
         let hex = match sql.dialect() {
             Dialect::Sqlite => "printf('%023X', n)",
@@ -330,7 +330,7 @@ async fn lists_of_activities_read_as_many_as_they_show() {
         let fixture = new_fixture(ledger, 3, 3).await;
         let copy = format!(
             "INSERT INTO activities {} SELECT id || '-' || n, spec, '[]', starts_at + n, ends_at + n, pay_timeout_ms, \
-             pay_extension_ms, per_user, refund_restocks, state, nonce, version, updated_at FROM activities, numbers",
+             pay_extension_ms, per_user, refund_restocks, state, nonce, version, updated_at, announcement FROM activities, numbers",
             numbers_to(2_000)
         );
         let sql = Recording(&fixture.sql, RefCell::default());

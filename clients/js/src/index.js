@@ -56,7 +56,7 @@ export function createClient({
     call,
     post,
 
-    /** The published activities. @returns {Promise<Schemas["ActivitySummary"][]>} */
+    /** The published activities. @returns {Promise<Schemas["ListedActivity"][]>} */
     activities: async () => {
       const response = await call("GET", "/api/activities");
       return observed(response, response.data[0]);

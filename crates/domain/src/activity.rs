@@ -1,5 +1,6 @@
 //! The spec of an activity, and its validation rules.
 
+mod announcement;
 mod lifecycle;
 mod limits;
 
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    announcement::Announcement,
     lifecycle::{ActivityState, Phase},
     limits::{Limit, Limits},
 };
@@ -23,6 +25,9 @@ use crate::{
 
 /// Maximum number of units of a SKU.
 pub const MAX_TOTAL: i64 = 1_000_000_000;
+
+/// Maximum price of a unit, in minor units.
+pub const MAX_PRICE: i64 = 1_000_000_000_000;
 
 const MAX_LANGUAGES: usize = 20;
 
@@ -52,6 +57,32 @@ pub enum HumanCheck {
     Suspicious,
 }
 
+impl HumanCheck {
+    /// The check of a visitor who wants to work instead, since a picture or a widget is nothing for everybody: the proof of
+    /// work of suspicious visitors.
+    #[must_use]
+    pub fn as_work(self) -> Self {
+        match self {
+            Self::Captcha | Self::Hosted => Self::Suspicious,
+            other => other,
+        }
+    }
+}
+
+/// What a checkout asks of the buyer besides the payment (E1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Checkout {
+    /// Nothing: a ticket needs no delivery.
+    None,
+    /// A delivery address, in the page's form.
+    #[default]
+    Form,
+    /// A delivery address, on Stripe's payment page.
+    Provider,
+}
+
 /// Conditions that a user must meet to get a ticket (B7).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
@@ -72,6 +103,21 @@ pub struct Eligibility {
     pub groups: Vec<String>,
 }
 
+/// A condition that a user does not meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Requirement {
+    /// Only members.
+    Members,
+    /// A higher level.
+    Level,
+    /// Only users on a list, or of a group if there are groups.
+    List,
+    /// Only users of a group.
+    Groups,
+}
+
 /// A SKU of an activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
@@ -85,12 +131,21 @@ pub struct Sku {
     #[serde(default, skip_serializing_if = "Translations::is_empty")]
     #[schemars(with = "BTreeMap<String, String>", extend("maxProperties" = MAX_LANGUAGES))]
     pub names: Translations,
+    /// The item of which this SKU is an option, such as a size: SKUs with the same item are shown together, and `name`
+    /// names the option. Empty or absent: the SKU is an item of its own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 200), regex(pattern = PLAIN_TEXT))]
+    pub item: String,
+    /// The item in other languages, by language tag.
+    #[serde(default, skip_serializing_if = "Translations::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>", extend("maxProperties" = MAX_LANGUAGES))]
+    pub items: Translations,
     /// URL of a picture; may be empty.
     #[serde(default)]
     #[schemars(length(max = 2_000), regex(pattern = PLAIN_TEXT))]
     pub image: String,
-    /// Price of a unit, in minor units.
-    #[schemars(range(min = 1, max = 1_000_000_000_000_i64))]
+    /// Price of a unit, in minor units; 0 is free.
+    #[schemars(range(min = 0, max = MAX_PRICE))]
     pub price: i64,
     /// ISO 4217 code.
     #[schemars(with = "Currency")]
@@ -148,6 +203,9 @@ pub struct ActivitySpec {
     /// Conditions that a user must meet.
     #[serde(default, deserialize_with = "body::object")]
     pub eligibility: Eligibility,
+    /// What a checkout asks of the buyer besides the payment.
+    #[serde(default)]
+    pub checkout: Checkout,
     /// Whether a refunded unit goes back on sale.
     #[serde(default = "default_true")]
     pub refund_restocks: bool,
@@ -270,8 +328,15 @@ impl ActivitySpec {
             }
             check(are_languages(&sku.names), &pointer_to("names"), LANGUAGES_RULE);
             check(is_image(&sku.image), &pointer_to("image"), IMAGE_RULE);
-            // Payment providers take no payment of 0.
-            check((1..=1_000_000_000_000).contains(&sku.price), &pointer_to("price"), "must be 1 to 10^12 minor units");
+            check(sku.item.is_empty() || is_name(&sku.item), &pointer_to("item"), NAME_RULE);
+            for (tag, item) in &sku.items {
+                check(is_name(item), &pointer_to(&format!("items/{}", tag.as_str())), NAME_RULE);
+            }
+            check(are_languages(&sku.items), &pointer_to("items"), LANGUAGES_RULE);
+            check((0..=MAX_PRICE).contains(&sku.price), &pointer_to("price"), "must be 0 to 10^12 minor units");
+            // A free order has no payment page that could ask for an address.
+            let has_page = sku.price > 0 || self.checkout != Checkout::Provider;
+            check(has_page, &pointer_to("price"), "must not be 0 where the payment page asks for the address");
             let max_amount = sku.price.saturating_mul(self.per_user);
             check(max_amount <= MAX_AMOUNT, &pointer_to("price"), "times per_user must be less than 2^53 minor units");
             let is_currency = decimals(&sku.currency).is_some();

@@ -42,6 +42,15 @@ impl Address {
         schema.insert("examples".to_owned(), json!([example]));
     }
 
+    /// The address that a payment page asked for; `None` without any line. A line that is too long is cut.
+    #[must_use]
+    pub fn collected(lines: impl IntoIterator<Item = (&'static str, String)>) -> Option<Self> {
+        let cut = |text: String| text.chars().take(MAX_LINE_CHARS).collect::<String>();
+        let lines = lines.into_iter().filter(|(_, text)| !text.is_empty());
+        let lines: BTreeMap<_, _> = lines.map(|(name, text)| (name.to_owned(), cut(text))).collect();
+        (!lines.is_empty()).then_some(Self(lines))
+    }
+
     /// Validates the member `address` of a request body.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    activity::Phase,
+    activity::{Announcement, Phase},
     ids::{ActivityId, SkuId},
     secret,
     signer::Signer,
@@ -37,6 +37,9 @@ pub struct GateDocument {
     /// activity again (F5).
     #[schemars(range(min = 1))]
     pub version: i64,
+    /// A word from the shop, by language: plain text. Absent if there is none.
+    #[serde(skip_serializing_if = "Announcement::is_empty")]
+    pub announcement: Announcement,
     /// Maximum random delay of a page's gate poll at the start, in milliseconds (A5).
     #[schemars(range(min = 0))]
     pub jitter_ms: i64,

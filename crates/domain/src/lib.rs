@@ -8,6 +8,7 @@ pub mod activity;
 pub mod address;
 pub mod api;
 pub mod branding;
+pub mod calendar;
 pub mod client_address;
 pub mod event;
 pub mod gate;

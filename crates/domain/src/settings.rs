@@ -172,7 +172,17 @@ pub const STRIPE_SECRETS: Parser<Option<Rc<str>>> = |variables| {
     variables.optional_secrets("stripe_secret", is_required, secret::stripe_fault)
 };
 
-/// What calls to payment providers need. Only the variables of the configured one are checked.
+/// The countries that Stripe's page lets a buyer choose, by their codes of ISO 3166-1.
+pub const SHIPPING_COUNTRIES: Parser<Vec<String>> = |variables| {
+    variables.parse("stripe_shipping_countries", |text| {
+        let is_code = |code: &&str| code.len() == 2 && code.bytes().all(|byte| byte.is_ascii_uppercase());
+        let codes: Vec<_> = text.split_whitespace().collect();
+        let are_codes = codes.iter().all(is_code);
+        are_codes.then(|| codes.into_iter().map(str::to_owned).collect()).ok_or("has no codes such as DE")
+    })
+};
+
+/// What calls to payment providers need. Only the other variables of the configured one are checked.
 pub struct PaymentSettings {
     /// The configured provider.
     pub provider: PaymentProvider,
@@ -186,6 +196,8 @@ pub struct PaymentSettings {
     pub stripe_api_key: String,
     /// The payment methods on Stripe's page, separated by spaces.
     pub stripe_payment_methods: Rc<str>,
+    /// The countries to which goods can be sent whose address Stripe's page asks for.
+    pub stripe_shipping_countries: Vec<String>,
 }
 
 impl PaymentSettings {
@@ -198,6 +210,7 @@ impl PaymentSettings {
             stripe_api: variables.get("stripe_api").trim_end_matches('/').to_owned(),
             stripe_api_key: variables.trimmed("stripe_api_key"),
             stripe_payment_methods: variables.get("stripe_payment_methods"),
+            stripe_shipping_countries: SHIPPING_COUNTRIES(variables)?,
         };
         let is_url = ["https://", "http://"].iter().any(|scheme| settings.payments_url.starts_with(scheme));
         match settings.provider {

@@ -6,8 +6,10 @@
 use std::collections::HashMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{
+    address::Address,
     http::{body, problem::Problem},
     money::Money,
     webhook::{PaymentProvider, ProviderCallback},
@@ -55,6 +57,20 @@ pub struct Object {
     pub status: Option<String>,
     /// Why a refund failed.
     pub failure_reason: Option<String>,
+    collected_information: Hidden,
+    /// Where API versions before 2025-03-31 have the delivery: a webhook endpoint may have one.
+    shipping_details: Hidden,
+}
+
+/// Where personal data is read from. It cannot reach a log.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+struct Hidden(Value);
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -80,6 +96,23 @@ impl Object {
     #[must_use]
     pub fn order_no(&self) -> String {
         self.metadata.as_ref().and_then(|metadata| metadata.get("order_no")).cloned().unwrap_or_default()
+    }
+
+    /// The delivery address that a session's page asked for, with the names of the lines of the order page's form.
+    #[must_use]
+    pub fn address(&self) -> Option<Address> {
+        let collected = self.collected_information.0.get("shipping_details");
+        let delivery = collected.into_iter().chain([&self.shipping_details.0]).find(|delivery| delivery.is_object())?;
+        let line = |pointer: &str| delivery.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let street = [line("/address/line1"), line("/address/line2")].join(", ");
+        Address::collected([
+            ("name", line("/name")),
+            ("street", street.trim_end_matches(", ").to_owned()),
+            ("postal_code", line("/address/postal_code")),
+            ("city", line("/address/city")),
+            ("state", line("/address/state")),
+            ("country", line("/address/country")),
+        ])
     }
 
     /// The amount, with the currency in upper case. For a charge this is the refunded amount.
@@ -134,11 +167,12 @@ fn from_amount(amount: i64, currency: &str) -> i64 {
     (amount / units.stripe).saturating_mul(units.minor)
 }
 
-/// Parses the body of a verified callback. Returns `None` for an event that changes no order of this app.
+/// Parses the body of a verified callback, and the delivery address in it, if Stripe's page asked for one. Returns `None` for
+/// an event that changes no order of this app.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`](crate::http::problem::Code::InvalidRequest) if the body is not a Stripe event.
-pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderCallback>, Problem> {
+pub fn parse_event(bytes: &[u8]) -> Result<Option<(ProviderCallback, Option<Address>)>, Problem> {
     let kind = body::parse::<EventType>(bytes)?.r#type;
     if !HANDLED_TYPES.contains(&kind.as_str()) {
         return Ok(None);
@@ -167,9 +201,12 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<ProviderCallback>, Problem> {
     // A charge keeps its id over several refunds; only a refund's own id identifies one refund attempt.
     let is_refund = kind.starts_with("refund.") && r#type != "charge.refunded";
     let refund_id = if is_refund { object.id.clone() } else { String::new() };
+    let address = object.address().filter(|_| kind == "payment.succeeded");
     let session_id = if kind == "session.ended" { object.id } else { String::new() };
-    let (kind, provider) = (kind.to_owned(), Some(PaymentProvider::Stripe));
-    Ok(Some(ProviderCallback { id, kind, order_no, payment_id, money, refund_id, session_id, provider }))
+    let (kind, provider, sealed_address) = (kind.to_owned(), Some(PaymentProvider::Stripe), String::new());
+    let callback =
+        ProviderCallback { id, kind, order_no, payment_id, money, refund_id, session_id, provider, sealed_address };
+    Ok(Some((callback, address)))
 }
 
 #[derive(Deserialize)]
@@ -191,7 +228,7 @@ const HANDLED_TYPES: [&str; 9] = [
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -201,7 +238,7 @@ mod tests {
             object["metadata"] = json!({"order_no": "a.b"});
         }
         let body = json!({"id": "evt_1", "type": r#type, "data": {"object": object}}).to_string();
-        parse_event(body.as_bytes()).expect("an event").map(|event| event.kind)
+        parse_event(body.as_bytes()).expect("an event").map(|(event, _)| event.kind)
     }
 
     #[test]
@@ -219,10 +256,34 @@ mod tests {
             provider: Some(PaymentProvider::Stripe),
             ..ProviderCallback::default()
         };
-        assert_eq!(parse_event(body.as_bytes()).expect("an event"), Some(expected));
+        assert_eq!(parse_event(body.as_bytes()).expect("an event"), Some((expected, None)));
         assert_eq!(kind("checkout.session.completed", &json!({"payment_status": "unpaid"})), None);
         let later = kind("checkout.session.async_payment_succeeded", &json!({"payment_status": "paid"}));
         assert_eq!(later.as_deref(), Some("payment.succeeded"));
+    }
+
+    #[test]
+    fn a_payment_has_the_address_that_the_page_asked_for() {
+        let delivery = json!({"name": "Ada", "address": {"line1": "1 Mill Lane", "line2": "Flat 2", "city": "London",
+            "postal_code": "N1", "state": null, "country": "GB"}});
+        let lines = json!({"name": "Ada", "street": "1 Mill Lane, Flat 2", "city": "London", "postal_code": "N1", "country": "GB"});
+        let expected = Address::parse(lines.as_object().expect("lines")).expect("an address");
+        let session = |status: &str, member: Value| {
+            let mut session = json!({"metadata": {"order_no": "a.b"}, "payment_status": status});
+            session.as_object_mut().expect("an object").extend(member.as_object().expect("an object").clone());
+            session
+        };
+        let found = |r#type: &str, object: Value| {
+            let body = json!({"id": "evt_1", "type": r#type, "data": {"object": object}}).to_string();
+            parse_event(body.as_bytes()).expect("an event").and_then(|(_, address)| address)
+        };
+        let collected = json!({"collected_information": {"shipping_details": delivery}});
+        for member in [&collected, &json!({"collected_information": null, "shipping_details": delivery})] {
+            let address = found("checkout.session.completed", session("paid", member.clone()));
+            assert_eq!(address.as_ref(), Some(&expected), "{member}");
+        }
+        assert_eq!(found("checkout.session.completed", session("paid", json!({"collected_information": null}))), None);
+        assert_eq!(found("checkout.session.expired", session("unpaid", collected)), None);
     }
 
     /// The buyer of a payment link of the same Stripe account chooses `client_reference_id` in its URL.

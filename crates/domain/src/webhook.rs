@@ -116,6 +116,8 @@ pub struct ProviderCallback {
     pub session_id: String,
     /// The provider that signed the callback. `None` if the app asked the provider: the answer needs no signature.
     pub provider: Option<PaymentProvider>,
+    /// The delivery address that the payment page asked for, encrypted; empty without one.
+    pub sealed_address: String,
 }
 
 /// Whether `header` (`Stripe-Signature`) contains a valid signature of `body` whose timestamp is within

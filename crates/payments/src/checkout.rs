@@ -1,16 +1,20 @@
-//! Checkout (E1, E6): saves the address, opens a payment session, extends the hold once.
+//! Checkout (E1, E6): saves the address, opens a payment session, extends the hold once. An order that costs nothing is paid.
 //!
 //! If a checkout stops at any point, the order can still be paid: a retry gets the same session, because it sends the
 //! provider the same request. After a session that ended early, the next one is requested under a new number.
 
-use domain::order::{Order, OrderStatus};
+use domain::{
+    ids::OrderNo,
+    order::{Order, OrderStatus},
+};
+use orders::ledger::order_changes;
 use stores::{
     ledger::clock::Clock,
     ports::{Sql, StoreError},
 };
 
 use crate::{
-    commands::{self, CommandOutcome},
+    commands::{self, CommandOutcome, Decided},
     ledger::{
         addresses::{self, SavedCheckout, SealedAddress},
         sessions::{self, Session, StartedPayment},
@@ -27,6 +31,9 @@ pub enum CheckoutError {
     /// The provider gave no usable answer; a retry gets the session.
     #[error(transparent)]
     Provider(#[from] ProviderError),
+    /// The activity has a form for the delivery address, and none was sent.
+    #[error("the address is missing")]
+    AddressMissing,
 }
 
 /// Maximum number of sessions opened in one call, if each ends before its URL can be returned.
@@ -47,7 +54,7 @@ pub async fn checkout<S: Sql, P: Provider>(
 ) -> Result<(CommandOutcome, i64), CheckoutError> {
     let (order_no, now) = (&order.order_no, now.into());
     let Some(SavedCheckout { shown, mut latest_session }) = addresses::save(sql, order_no, address, now).await? else {
-        return Ok((commands::load_outcome(sql, order_no, &[], now).await?, 0));
+        return Ok((not_begun(sql, order_no, address, now).await?, 0));
     };
     for _ in 0..MAX_SESSIONS_PER_CALL {
         let session_number = match (latest_session, &order.checkout_url) {
@@ -72,6 +79,43 @@ pub async fn checkout<S: Sql, P: Provider>(
         latest_session = sessions::load_latest(sql, order_no).await?;
     }
     Err(ProviderError::new("its sessions end as soon as they are opened").into())
+}
+
+/// Checks out an `order` that costs nothing: it is paid, and no provider is asked. A repeated call does nothing more.
+///
+/// # Errors
+/// [`CheckoutError`]; the order is paid or not, and a repeated call says which.
+pub async fn checkout_free<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    address: SealedAddress<'_>,
+    now: impl Into<Clock>,
+) -> Result<Decided, CheckoutError> {
+    let now = now.into();
+    if addresses::save(sql, order_no, address, now).await?.is_none() {
+        return Ok(Decided::unchanged(not_begun(sql, order_no, address, now).await?));
+    }
+    let changed = order_changes::pay_free(sql, order_no, now).await?;
+    Ok(commands::compare(sql, order_no, changed, &[OrderStatus::Paid], now).await?)
+}
+
+/// Why no checkout began: the address is missing, or the order cannot be paid. One that costs nothing may be paid already.
+async fn not_begun<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    address: SealedAddress<'_>,
+    now: Clock,
+) -> Result<CommandOutcome, CheckoutError> {
+    let outcome = commands::load_outcome(sql, order_no, &[], now).await?;
+    match outcome {
+        CommandOutcome::Conflict(order) if order.status == OrderStatus::PendingPayment && address.sealed.is_empty() => {
+            Err(CheckoutError::AddressMissing)
+        }
+        CommandOutcome::Conflict(order) if order.status == OrderStatus::Paid && order.money.amount == 0 => {
+            Ok(CommandOutcome::Done(order))
+        }
+        outcome => Ok(outcome),
+    }
 }
 
 /// Opens a payment session and saves it. Returns the payment, unless the order cannot be paid any more, the session has

@@ -47,6 +47,11 @@ pub struct Decided {
 }
 
 impl Decided {
+    /// A command that changed nothing.
+    pub(crate) fn unchanged(outcome: CommandOutcome) -> Self {
+        Self { outcome, changed: None }
+    }
+
     /// Brings Redis in line. If that fails, the sweeper does it.
     pub async fn sync<R: Redis>(&self, redis: &R) {
         if let Some(row) = &self.changed {
@@ -117,7 +122,7 @@ fn session_version(number: i64, ended: bool) -> i64 {
 }
 
 /// Requests a refund of a paid order, if the buyer of this activity may still do so. The refund is recorded in the ledger,
-/// and the sweeper sends it until the provider confirms (E4).
+/// and the sweeper sends it until the provider confirms (E4). That of an order that cost nothing is done here.
 ///
 /// # Errors
 /// `LedgerUnavailable`: the refund may or may not be requested.
@@ -130,12 +135,18 @@ pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: impl Into<
         // Not even at the moment of the payment; nor while the activity is erased, since its time is not known.
         Some(Some(_)) | None => -callback_rows::EVER,
     };
-    let changed = callback_rows::request_refund(sql, order_no, window_ms, now).await?;
+    let changed = match callback_rows::request_refund(sql, order_no, window_ms, now).await? {
+        // If it fails, the next sweep does it.
+        Some(row) if row.order.money.amount == 0 => {
+            callback_rows::mark_refunded(sql, order_no, row.updated_at).await?.or(Some(row))
+        }
+        changed => changed,
+    };
     compare(sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await
 }
 
 /// Returns what a command did. If it `changed` no row, the order may have one of the `target` statuses already.
-async fn compare<S: Sql>(
+pub(crate) async fn compare<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
     changed: Option<OrderRow>,

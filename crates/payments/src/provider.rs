@@ -16,7 +16,7 @@ use domain::{
 
 pub use self::{
     caller::{Caller, RetryPolicy},
-    stripe::Stripe,
+    stripe::{SealAddress, Stripe},
     webhook::Webhook,
 };
 use crate::ledger::{refunds::Refund, sessions::DueSession};
@@ -62,6 +62,8 @@ pub struct Presentation {
     pub image: String,
     /// The buyer's language.
     pub language: Language,
+    /// Whether the payment page asks for the delivery address.
+    pub asks_address: bool,
 }
 
 impl Presentation {
@@ -75,8 +77,14 @@ impl Presentation {
 
     /// The order's page, to which the payment page links back.
     fn order_url(&self, shop_url: &str, order_no: &OrderNo) -> String {
-        format!("{shop_url}/order?order_no={order_no}")
+        format!("{shop_url}{}", order_path(order_no))
     }
+}
+
+/// The path of the order's page.
+#[must_use]
+pub fn order_path(order_no: &OrderNo) -> String {
+    format!("/order?order_no={order_no}")
 }
 
 /// Status of a payment session.
@@ -90,6 +98,8 @@ pub enum SessionStatus {
         payment_id: String,
         /// Amount paid.
         money: Money,
+        /// The delivery address that the page asked for, encrypted; empty without one.
+        sealed_address: String,
     },
     /// The buyer has confirmed the payment and the provider is processing it. A callback reports the result.
     Processing,

@@ -2,15 +2,16 @@
 //!
 //! If a run stops at any point, the refund is sent again as the same request, and the provider executes it once.
 
-use domain::{time::Millis, webhook::ProviderCallback};
+use domain::{ids::OrderNo, time::Millis, webhook::ProviderCallback};
 use futures::future::join_all;
+use orders::sync::sync_order;
 use stores::ports::{Redis, Sql, StoreError};
 
 use crate::{
     callbacks,
     ledger::{
-        callback_rows::LOST_PAYMENT,
-        refunds::{self, Refund, RefundAttempt},
+        callback_rows::{self, LOST_PAYMENT},
+        refunds::{self, Refund, RefundAttempt, RefundKind},
     },
     provider::{Provider, ProviderError, RefundStatus},
 };
@@ -42,7 +43,8 @@ pub struct SendReport {
 
 /// Sends up to `limit` due refunds of each kind, concurrently.
 ///
-/// A refund whose payment id was lost is not sent, because the provider could only refuse it. It waits until a callback
+/// A refund of nothing is done here: its buyer's request ended between two statements, or the order is restored. One
+/// whose payment id was lost is not sent, because the provider could only refuse it. It waits until a callback
 /// of the payment restores the id (see `operations::upkeep::backfill`).
 ///
 /// # Errors
@@ -55,6 +57,14 @@ pub async fn send_due<R: Redis, S: Sql, P: Provider>(
     limit: i64,
 ) -> Result<SendReport, StoreError> {
     let due = refunds::claim_due(sql, now, limit).await?;
+    let is_free = |refund: &Refund| refund.kind == RefundKind::Orders && refund.money.amount == 0;
+    let (free, due): (Vec<_>, Vec<_>) = due.into_iter().partition(is_free);
+    for order_no in free.iter().filter_map(|refund| OrderNo::parse(&refund.order_no).ok()) {
+        if let Some(row) = callback_rows::mark_refunded(sql, &order_no, now).await? {
+            // If it fails, the sweeper syncs the order.
+            let _ = sync_order(redis, &row).await;
+        }
+    }
     let (without_payment_id, due): (Vec<_>, Vec<_>) =
         due.into_iter().partition(|refund| refund.payment == LOST_PAYMENT);
     let results = join_all(due.iter().map(|refund| provider.refund(refund))).await;

@@ -68,7 +68,7 @@ async fn apply_answer<R: Redis, S: Sql>(
             result => result,
         },
         // Handled like the provider's callback of the same payment.
-        Ok(SessionStatus::Paid { payment_id, money }) => {
+        Ok(SessionStatus::Paid { payment_id, money, sealed_address }) => {
             let callback = ProviderCallback {
                 id: format!("answer_{session_id}"),
                 kind: "payment.succeeded".to_owned(),
@@ -76,6 +76,7 @@ async fn apply_answer<R: Redis, S: Sql>(
                 payment_id,
                 money,
                 provider: PaymentProvider::parse(provider),
+                sealed_address,
                 ..ProviderCallback::default()
             };
             match callbacks::apply(redis, sql, &callback, now).await {

@@ -6,6 +6,8 @@
 #[path = "../../domain/tests/fuzz/mutations.rs"]
 mod mutations;
 
+use std::rc::Rc;
+
 use domain::{
     ids::{OrderNo, SkuId, UserId},
     money::Money,
@@ -109,7 +111,15 @@ fn answers_of_payment_providers_are_read_or_refused() {
             let text = |text: &str| text.to_owned();
             let (shop_url, api_key) = (text("https://shop.example"), text("sk"));
             let (api_url, payment_methods) = (text("https://stripe.example"), text("card"));
-            let stripe = Stripe { caller: caller(), api_url, api_key, payment_methods, shop_url };
+            let stripe = Stripe {
+                caller: caller(),
+                api_url,
+                api_key,
+                payment_methods,
+                shop_url,
+                shipping_countries: Vec::new(),
+                seal: Rc::new(|_, _| None),
+            };
             block_on(call(&stripe, status));
             let webhook = Webhook {
                 name: PaymentProvider::Webhook,

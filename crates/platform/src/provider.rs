@@ -1,11 +1,14 @@
 //! Builds the payment providers from the settings.
 
+use std::rc::Rc;
+
 use domain::{http::problem::Problem, webhook::PaymentProvider};
-use payments::provider::{Caller, Providers, RetryPolicy, Stripe, Webhook};
+use payments::provider::{Caller, Providers, RetryPolicy, SealAddress, Stripe, Webhook};
 
 use crate::{
     clock,
     http_client::SpinHttpClient,
+    random,
     settings::{self, PaymentSettings},
 };
 
@@ -31,7 +34,10 @@ pub async fn from_settings(retry: RetryPolicy) -> Result<Providers<SpinHttpClien
     let webhook = Webhook { name, caller: caller.clone(), url, secrets, shop_url: shop_url.clone() };
     let (api_key, api_url) = (settings.stripe_api_key.clone(), settings.stripe_api.clone());
     let payment_methods = settings.stripe_payment_methods.to_string();
-    let stripe = Stripe { caller, api_url, api_key, payment_methods, shop_url };
+    let shipping_countries = settings.stripe_shipping_countries.clone();
+    let cipher = settings::find(settings::ADDRESS_CIPHER).await.ok();
+    let seal: SealAddress = Rc::new(move |order_no, address| cipher.as_ref()?.seal(order_no, address, random::bytes()));
+    let stripe = Stripe { caller, api_url, api_key, payment_methods, shop_url, shipping_countries, seal };
     Ok(Providers {
         configured,
         webhook: (!webhook.url.is_empty()).then_some(webhook),

@@ -2,13 +2,15 @@
 --
 -- KEYS  1 gate, 2 visitors (HyperLogLog), 3 stats
 -- ARGV  none
--- Reply found, now (ms), state, starts_at, ends_at, start key, "1" while load is shed, version, visitors, then for each
---       SKU: SKU, left, total | no_gate
+-- Reply found, now (ms), state, starts_at, ends_at, start key, "1" while load is shed, version, visitors, announcement, then
+--       for each SKU: SKU, left, total | no_gate
 
 local now = read_time()
-local gate = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'version', 'skus')
+local gate = redis.call('HMGET', KEYS[1], 'state', 'starts_at', 'ends_at', 'start_key', 'shed', 'version', 'skus',
+  'announcement')
 if not gate[1] then return { 'no_gate' } end
-local reply = { 'found', now, gate[1], gate[2], gate[3], gate[4], gate[5], gate[6], redis.call('PFCOUNT', KEYS[2]) }
+local reply = { 'found', now, gate[1], gate[2], gate[3], gate[4], gate[5], gate[6], redis.call('PFCOUNT', KEYS[2]),
+  gate[8] or '' }
 for sku in string.gmatch(gate[7] or '', '%S+') do
   append(reply, sku, redis.call('HGET', KEYS[3], 'left:' .. sku), redis.call('HGET', KEYS[1], 'total:' .. sku))
 end

@@ -1,7 +1,7 @@
 //! Checks before a ticket is issued: bans and limits (`lua/precheck.lua`), the human check (`lua/admit.lua`).
 
 use domain::{
-    activity::{Eligibility, HumanCheck, Phase},
+    activity::{Eligibility, HumanCheck, Phase, Requirement},
     http::problem::{Code, Problem},
     human_check::CheckRecord,
     ids::{ActivityId, UserId},
@@ -197,14 +197,20 @@ pub fn check_issue_window(gate: &Gate, now: Millis) -> Result<(), Problem> {
     }
 }
 
-/// Returns whether the activity is open to this user (B7).
+/// Returns the first condition of the activity that this user does not meet (B7).
 #[must_use]
-pub fn is_eligible(rules: &Eligibility, claims: &Claims) -> bool {
-    (!rules.members_only || claims.member)
-        && claims.level >= rules.min_level
-        && (rules.allow.is_empty() && rules.groups.is_empty()
-            || rules.allow.contains(&claims.sub)
-            || rules.groups.iter().any(|group| claims.groups.contains(group)))
+pub fn unmet_requirement(rules: &Eligibility, claims: &Claims) -> Option<Requirement> {
+    let Eligibility { members_only, min_level, allow, groups } = rules;
+    let is_named = allow.contains(&claims.sub) || groups.iter().any(|group| claims.groups.contains(group));
+    if *members_only && !claims.member {
+        Some(Requirement::Members)
+    } else if claims.level < *min_level {
+        Some(Requirement::Level)
+    } else if is_named || allow.is_empty() && groups.is_empty() {
+        None
+    } else {
+        Some(if allow.is_empty() { Requirement::Groups } else { Requirement::List })
+    }
 }
 
 #[cfg(test)]
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_activity_with_lists_is_for_whom_one_of_them_names() {
+    fn an_activity_is_for_whom_meets_every_condition_and_one_of_its_lists_names() {
         let user = |text: &str| UserId::parse(text).expect("id");
         let rules = |allow: &[&str], groups: &[&str]| Eligibility {
             allow: allow.iter().map(|text| user(text)).collect(),
@@ -253,14 +259,23 @@ mod tests {
         let groups = vec!["staff".to_owned(), "vip".to_owned()];
         let ada = Claims { sub: user("ada"), level: 2, member: true, groups };
         let stranger = Claims { sub: user("eve"), level: 0, member: false, groups: Vec::new() };
+        let members = Eligibility { members_only: true, ..rules(&["eve"], &[]) };
+        let skilled = Eligibility { min_level: 1, ..members.clone() };
+        let highest = Eligibility { min_level: 3, ..Eligibility::default() };
+        use Requirement::{Groups, Level, List, Members};
         for (rules, expected) in [
-            (rules(&[], &[]), (true, true)),
-            (rules(&["ben"], &[]), (false, false)),
-            (rules(&[], &["vip", "press"]), (true, false)),
-            (rules(&[], &["press"]), (false, false)),
-            (rules(&["eve"], &["vip"]), (true, true)),
+            (rules(&[], &[]), (None, None)),
+            (rules(&["ben"], &[]), (Some(List), Some(List))),
+            (rules(&[], &["vip", "press"]), (None, Some(Groups))),
+            (rules(&[], &["press"]), (Some(Groups), Some(Groups))),
+            (rules(&["eve"], &["vip"]), (None, None)),
+            (rules(&["ben"], &["vip"]), (None, Some(List))),
+            (members, (Some(List), Some(Members))),
+            (skilled, (Some(List), Some(Members))),
+            (highest, (Some(Level), Some(Level))),
         ] {
-            assert_eq!((is_eligible(&rules, &ada), is_eligible(&rules, &stranger)), expected, "{rules:?}");
+            let unmet = (unmet_requirement(&rules, &ada), unmet_requirement(&rules, &stranger));
+            assert_eq!(unmet, expected, "{rules:?}");
         }
     }
 }

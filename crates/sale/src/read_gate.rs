@@ -1,7 +1,7 @@
 //! Reads the gate and the stock of an activity (`lua/read_gate.lua`).
 
 use domain::{
-    activity::Phase,
+    activity::{Announcement, Phase},
     gate::{self, GateDocument},
     ids::{ActivityId, SkuId},
     time::Millis,
@@ -12,7 +12,7 @@ use stores::{
 };
 
 use super::reserve::Gate;
-use crate::scripts::READ_GATE;
+use crate::{ledger::activities::UnitsLeft, scripts::READ_GATE};
 
 /// Stock of a SKU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct GateSnapshot {
     pub visitors: i64,
     /// The activity version that the gate was loaded from.
     pub version: i64,
+    /// A word from the shop, by language.
+    pub announcement: Announcement,
     /// Stock per SKU.
     pub skus: Vec<SkuStock>,
 }
@@ -45,6 +47,15 @@ impl GateSnapshot {
     #[must_use]
     pub fn total_units(&self) -> i64 {
         if self.skus.iter().any(|sku| sku.total < 0) { -1 } else { self.skus.iter().map(|sku| sku.total).sum() }
+    }
+
+    /// Units of all SKUs; `None` if one is unlimited, or its stock is not loaded yet.
+    #[must_use]
+    pub fn units_left(&self) -> Option<UnitsLeft> {
+        self.skus.iter().try_fold(UnitsLeft { left: 0, total: 0 }, |units, sku| {
+            let left = sku.left.filter(|left| *left >= 0)?;
+            Some(UnitsLeft { left: units.left + left, total: units.total + sku.total })
+        })
     }
 
     /// `gate.json` at `now`, by Redis's clock. It has the start key only while a reservation with it may succeed (A4).
@@ -57,6 +68,7 @@ impl GateSnapshot {
             starts_at: self.gate.starts_at,
             ends_at: self.gate.ends_at,
             version: self.version,
+            announcement: self.announcement.clone(),
             jitter_ms: gate::jitter_ms(self.visitors, self.total_units()),
             sold_out: self.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
             start_key: (phase == Phase::Open && !self.gate.shed).then(|| self.gate.start_key.clone()),
@@ -73,11 +85,12 @@ pub async fn read_gate<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Opt
     }
     let now = Millis(reply.int()?);
     let (gate, version, visitors) = (Gate::read(&mut reply)?, reply.int()?, reply.int()?);
+    let announcement = Announcement::from_text(&reply.text()?).unwrap_or_default();
     let mut skus = Vec::new();
     while reply.remaining() > 0 {
         skus.push(SkuStock { sku: reply.parse()?, left: reply.text()?.parse().ok(), total: reply.int()? });
     }
-    Ok(Some(GateSnapshot { now, gate, visitors, version, skus }))
+    Ok(Some(GateSnapshot { now, gate, visitors, version, announcement, skus }))
 }
 
 #[cfg(test)]
@@ -94,6 +107,7 @@ mod tests {
             gate: Gate { state, starts_at: Millis(1_000), ends_at: Millis(2_000), shed, start_key },
             visitors: 0,
             version: 1,
+            announcement: Announcement::from_text(r#"{"en":"Hello"}"#).expect("an announcement"),
             skus: vec![sku("left", Some(1)), sku("gone", Some(0)), sku("unlimited", Some(-1)), sku("unloaded", None)],
         }
     }
@@ -120,5 +134,19 @@ mod tests {
         let document = snapshot(ActivityState::Published, false).document(Millis(1_000));
         assert_eq!(document.sold_out.iter().map(SkuId::as_str).collect::<Vec<_>>(), ["gone"]);
         assert_eq!((document.server_time, document.version, document.jitter_ms), (Millis(1_000), 1, 100));
+        assert_eq!(document.announcement.to_text(), r#"{"en":"Hello"}"#);
+    }
+
+    #[test]
+    fn units_are_counted_unless_a_sku_is_unlimited_or_not_loaded() {
+        let mut snapshot = snapshot(ActivityState::Published, false);
+        let (unlimited, unloaded) = (snapshot.skus[2].clone(), snapshot.skus[3].clone());
+        snapshot.skus.truncate(2);
+        assert_eq!(snapshot.units_left(), Some(UnitsLeft { left: 1, total: 6 }));
+        for sku in [unlimited, unloaded] {
+            snapshot.skus.truncate(2);
+            snapshot.skus.push(sku);
+            assert_eq!(snapshot.units_left(), None);
+        }
     }
 }

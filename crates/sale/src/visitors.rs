@@ -1,17 +1,19 @@
 //! What visitors see of activities, made from an instance's copies of the ledger and of Redis (A4, C8, F1).
 
 use domain::{
-    activity::{ActivitySpec, ActivityState},
-    api::visitors::{ActivityDocument, ActivitySummary, PublicEligibility, SkuStock},
+    activity::{ActivitySpec, ActivityState, Phase},
+    api::visitors::{self as api, ActivityDocument, ActivitySummary, PublicEligibility, SkuStock},
     gate::GateDocument,
     ids::ActivityId,
     time::Millis,
 };
+use futures::future::join_all;
 use serde::{Deserialize, Serialize};
+use stores::ports::Redis;
 
 use crate::{
     ledger::activities::{Activity, ListedActivity, RETENTION_AFTER_END_MS},
-    read_gate::GateSnapshot,
+    read_gate::{GateSnapshot, read_gate},
 };
 
 /// An activity's spec and state as stored in key-value.
@@ -70,6 +72,8 @@ impl CachedActivity {
                 sku: &sku.sku,
                 name: &sku.name,
                 names: &sku.names,
+                item: &sku.item,
+                items: &sku.items,
                 image: &sku.image,
                 price: sku.price,
                 currency: &sku.currency,
@@ -89,6 +93,7 @@ impl CachedActivity {
             pay_extension_seconds: spec.pay_extension_seconds,
             refund_window_seconds: spec.refund_window_seconds,
             human_check: spec.human_check,
+            checkout: spec.checkout,
             max_wait_seconds: spec.max_wait_seconds,
             eligibility: PublicEligibility {
                 members_only: spec.eligibility.members_only,
@@ -121,20 +126,34 @@ impl CachedGate {
 /// Key of the copy of the list in key-value.
 pub const LIST_KEY: &str = "list";
 
+/// Reads what is left of each activity that is open at `now`. Those that Redis does not answer about stay without.
+pub async fn load_units_left<R: Redis>(redis: &R, activities: &mut [ListedActivity], now: Millis) {
+    let open = activities.iter_mut().filter(|activity| activity.phase(now) == Phase::Open);
+    join_all(open.map(async |activity| {
+        if let Ok(Some(gate)) = read_gate(redis, &activity.id).await {
+            activity.stock = gate.units_left();
+        }
+    }))
+    .await;
+}
+
 /// The list of activities at `now`.
 #[must_use]
-pub fn list(activities: &[ListedActivity], now: Millis) -> Vec<ActivitySummary<'_>> {
-    let summaries = activities.iter().map(|activity| ActivitySummary {
-        id: &activity.id,
-        title: &activity.title,
-        titles: &activity.titles,
-        image: &activity.image,
-        phase: activity.state().phase(now, activity.starts_at, activity.ends_at),
-        starts_at: activity.starts_at,
-        ends_at: activity.ends_at,
-        server_time: now,
+pub fn list(activities: &[ListedActivity], now: Millis) -> Vec<api::ListedActivity<'_>> {
+    let entries = activities.iter().map(|activity| {
+        let ListedActivity { id, title, titles, image, price, starts_at, ends_at, .. } = activity;
+        let (phase, starts_at, ends_at) = (activity.phase(now), *starts_at, *ends_at);
+        let stock = activity.stock.filter(|_| phase == Phase::Open);
+        api::ListedActivity {
+            summary: ActivitySummary { id, title, titles, image, phase, starts_at, ends_at, server_time: now },
+            price: price.amount,
+            currency: &price.currency,
+            sold_out: stock.is_some_and(|stock| stock.left == 0),
+            left: stock.map(|stock| stock.left),
+            total: stock.map(|stock| stock.total),
+        }
     });
-    summaries.collect()
+    entries.collect()
 }
 
 /// The gate as a script that a page can include.
@@ -148,7 +167,7 @@ pub fn gate_script(gate: &GateDocument) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::{activity::Phase, ids::SkuId};
+    use domain::{activity::Announcement, ids::SkuId};
     use serde_json::{json, to_value};
 
     use super::*;
@@ -156,12 +175,14 @@ mod tests {
 
     fn spec() -> ActivitySpec {
         domain::http::body::parse(
-            br#"{"title":"A sale","description":"All must go","image":"/sale.png","per_user":2,"human_check":"pow",
+            r#"{"title":"A sale","description":"All must go","image":"/sale.png","per_user":2,"human_check":"pow",
                  "starts_at":"1970-01-01T00:00:01Z","ends_at":"1970-01-01T00:00:02Z","pay_timeout_seconds":300,
-                 "pay_extension_seconds":60,"max_wait_seconds":45,
+                 "pay_extension_seconds":60,"max_wait_seconds":45,"checkout":"none",
                  "eligibility":{"members_only":true,"min_level":3,"allow":["ada"]},
-                 "skus":[{"sku":"phone","name":"A phone","image":"/a.png","price":19900,"currency":"EUR","total":5},
-                         {"sku":"case","name":"A case","image":"/a.png","price":19900,"currency":"EUR","total":9}]}"#,
+                 "skus":[{"sku":"phone","name":"A phone","item":"Phone","items":{"zh":"手机"},
+                          "image":"/a.png","price":19900,"currency":"EUR","total":5},
+                         {"sku":"case","name":"A case","image":"/a.png","price":19900,"currency":"EUR","total":9}]}"#
+                .as_bytes(),
         )
         .expect("a spec")
     }
@@ -185,7 +206,14 @@ mod tests {
         let (starts_at, ends_at, start_key) = (Millis(1_500), Millis(2_500), "a</script>".to_owned());
         let gate = Gate { state, starts_at, ends_at, shed: false, start_key };
         CachedGate {
-            snapshot: GateSnapshot { now: Millis(1_400), gate, visitors: 0, version: 1, skus: vec![phone] },
+            snapshot: GateSnapshot {
+                now: Millis(1_400),
+                gate,
+                visitors: 0,
+                version: 1,
+                announcement: Announcement::default(),
+                skus: vec![phone],
+            },
             read_at: Millis(9_000),
         }
     }
@@ -208,10 +236,11 @@ mod tests {
             "pay_timeout_seconds": 300,
             "pay_extension_seconds": 60,
             "human_check": "pow",
+            "checkout": "none",
             "max_wait_seconds": 45,
             "eligibility": { "members_only": true, "min_level": 3, "invited_only": true },
             "skus": [
-                { "sku": "phone", "name": "A phone", "image": "/a.png", "price": 19_900, "currency": "EUR",
+                { "sku": "phone", "name": "A phone", "item": "Phone", "items": { "zh": "手机" }, "image": "/a.png", "price": 19_900, "currency": "EUR",
                   "total": 6, "left": 3, "as_of": "1970-01-01T00:00:01.4Z" },
                 { "sku": "case", "name": "A case", "image": "/a.png", "price": 19_900, "currency": "EUR",
                   "total": 9, "left": null, "as_of": "1970-01-01T00:00:01.4Z" },
@@ -222,14 +251,28 @@ mod tests {
     }
 
     #[test]
-    fn the_list_has_the_summary_of_each_activity() {
-        let listed = json!({"id": "sale", "title": "A sale", "image": "/sale.png", "state": "published",
-            "starts_at": "1970-01-01T00:00:01Z", "ends_at": "1970-01-01T00:00:02Z"});
-        let listed: ListedActivity = serde_json::from_value(listed).expect("an activity");
-        for now in [0, 1_000, 2_000] {
+    fn the_list_has_the_summary_of_each_activity_its_price_and_while_it_is_open_what_is_left() {
+        let listed = |stock| -> ListedActivity {
+            let listed = json!({"id": "sale", "title": "A sale", "image": "/sale.png", "state": "published",
+                "price": {"amount": 19_900, "currency": "EUR"}, "stock": stock,
+                "starts_at": "1970-01-01T00:00:01Z", "ends_at": "1970-01-01T00:00:02Z"});
+            serde_json::from_value(listed).expect("an activity")
+        };
+        let some_left = json!({"left": 3, "total": 14});
+        let gone = json!({"left": 0, "total": 14});
+        for (now, stock, rest) in [
+            (0, &some_left, json!({"sold_out": false})),
+            (1_000, &some_left, json!({"sold_out": false, "left": 3, "total": 14})),
+            (1_000, &gone, json!({"sold_out": true, "left": 0, "total": 14})),
+            (1_000, &json!(null), json!({"sold_out": false})),
+            (2_000, &gone, json!({"sold_out": false})),
+        ] {
             let cached = cached(ActivityState::Published);
-            let document = cached.document(None, Millis(now)).summary;
-            assert_eq!(to_value(list(std::slice::from_ref(&listed), Millis(now))).ok(), to_value([document]).ok());
+            let mut expected = to_value(cached.document(None, Millis(now)).summary).expect("JSON");
+            let members = expected.as_object_mut().expect("an object");
+            members.extend([("price".to_owned(), json!(19_900)), ("currency".to_owned(), json!("EUR"))]);
+            members.extend(rest.as_object().expect("an object").clone());
+            assert_eq!(to_value(list(&[listed(stock)], Millis(now))).ok(), Some(json!([expected])), "{now} {stock}");
         }
     }
 

@@ -101,6 +101,7 @@ pub async fn warm_up<R: Redis>(
         "starts_at": spec.starts_at.0,
         "ends_at": spec.ends_at.0,
         "start_key": start_key,
+        "announcement": activity.announcement.to_text(),
         "max_wait_ms": spec.max_wait_seconds * 1000,
         "per_user": spec.per_user,
         "pay_timeout_ms": spec.pay_timeout_seconds * 1000,

@@ -1,5 +1,6 @@
-//! Serves published activities to visitors: the list, one activity, and the gate.
+//! Serves published activities to visitors: the list, one activity, its gate, and a calendar file.
 
+mod calendar;
 mod gate;
 mod info;
 mod list;
@@ -15,6 +16,7 @@ async fn route(request: &Request) -> Result<Response, ApiError> {
         Activity::List => with_public_caching(list::get().await),
         Activity::Info => with_public_caching(info::get(activity).await),
         Activity::GateJson => with_public_caching(gate::json(activity).await),
+        Activity::Calendar => with_public_caching(calendar::get(request, activity).await),
         Activity::GateScript => with_public_caching(gate::script(activity).await),
     }
 }

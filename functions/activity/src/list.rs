@@ -1,6 +1,6 @@
 //! Lists the published activities.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use platform::{
     clock,
@@ -10,6 +10,7 @@ use platform::{
     readable_activities,
     redis::SpinRedis,
     single_flight::Cached,
+    timeout::with_timeout,
 };
 use sale::{
     ledger::activities::{self, ListedActivity},
@@ -17,7 +18,7 @@ use sale::{
 };
 use stores::shared_value::SharedValue;
 
-/// The list of all instances: one request a second reads it from the ledger.
+/// The list of all instances: one request a second reads it from the ledger, and from Redis what is left.
 const SHARED: SharedValue<'_> = SharedValue {
     key: visitors::LIST_KEY,
     lease_key: "stampede:list",
@@ -26,6 +27,9 @@ const SHARED: SharedValue<'_> = SharedValue {
     max_age_ms: 15_000,
     max_wait_ms: 500,
 };
+
+/// How long the list waits for what is left: it can do without.
+const STOCK_TIMEOUT: Duration = Duration::from_millis(300);
 
 thread_local! {
     static ACTIVITIES: Rc<Cached<Rc<Vec<ListedActivity>>>> = Rc::default();
@@ -41,8 +45,10 @@ pub async fn get() -> Result<Response, ApiError> {
 
 async fn load() -> Result<Rc<Vec<ListedActivity>>, ApiError> {
     let fetch = async || {
-        let found = activities::list_published(&SpinLedger::open().await, clock::now()).await?;
-        Ok(readable_activities::of(found))
+        let now = clock::now();
+        let mut listed = readable_activities::of(activities::list_published(&SpinLedger::open().await, now).await?);
+        let _ = with_timeout(STOCK_TIMEOUT, visitors::load_units_left(&SpinRedis, &mut listed, now)).await;
+        Ok(listed)
     };
     Ok(Rc::new(SHARED.get(&SpinRedis, &SpinKeyValue, |_| true, fetch).await?))
 }

@@ -1,7 +1,7 @@
 //! Creates, changes, publishes, pauses, resumes, closes and restocks activities.
 
 use domain::{
-    activity::{ActivitySpec, ActivityState, HumanCheck, Sku},
+    activity::{ActivitySpec, ActivityState, Announcement, Checkout, HumanCheck},
     api::operators::Restock,
     http::{
         body,
@@ -67,7 +67,7 @@ pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<
     if spec.human_check == HumanCheck::Hosted && !*settings::load(settings::HAS_HOSTED_CHECKS).await? {
         errors.push(FieldError::new("/human_check", "needs the variables siteverify_…, which are empty"));
     }
-    errors.extend(prices_that_the_provider_refuses(&spec).await);
+    errors.extend(what_the_provider_refuses(&spec).await);
     if !errors.is_empty() {
         return Err(Problem::invalid(errors).into());
     }
@@ -77,16 +77,25 @@ pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<
     into_outcome(context.put(&id, spec, expected_version(request)?).await?, &secret)
 }
 
-async fn prices_that_the_provider_refuses(spec: &ActivitySpec) -> Vec<FieldError> {
-    if !settings::find(settings::PAYMENT_PROVIDER).await.is_ok_and(|provider| *provider == PaymentProvider::Stripe) {
-        return Vec::new();
+async fn what_the_provider_refuses(spec: &ActivitySpec) -> Vec<FieldError> {
+    let provider = settings::find(settings::PAYMENT_PROVIDER).await;
+    let is_stripe = provider.is_ok_and(|provider| *provider == PaymentProvider::Stripe);
+    let mut errors = Vec::new();
+    if spec.checkout == Checkout::Provider {
+        let delivers = settings::find(settings::SHIPPING_COUNTRIES).await.is_ok_and(|countries| !countries.is_empty());
+        if !(is_stripe && delivers) {
+            let detail = "provider needs Stripe as payment_provider, and stripe_shipping_countries";
+            errors.push(FieldError::new("/checkout", detail));
+        }
     }
-    let error = |(index, sku): (usize, &Sku)| {
+    for (index, sku) in spec.skus.iter().enumerate().filter(|_| is_stripe) {
         let step = stripe::step(&sku.currency);
-        let detail = format!("must be a multiple of {step} minor units, in which Stripe charges {}", sku.currency);
-        (sku.price % step != 0).then(|| FieldError::new(format!("/skus/{index}/price"), detail))
-    };
-    spec.skus.iter().enumerate().filter_map(error).collect()
+        if sku.price % step != 0 {
+            let detail = format!("must be a multiple of {step} minor units, in which Stripe charges {}", sku.currency);
+            errors.push(FieldError::new(format!("/skus/{index}/price"), detail));
+        }
+    }
+    errors
 }
 
 /// Returns the version in `If-Match`; `None` if the header is missing or `*`.
@@ -105,7 +114,7 @@ pub async fn set_state(id: &ActivityId, state: ActivityState) -> Result<Outcome,
         prepare_opening(&ledger).await?;
         // The provider may be another one than when the sale was saved.
         if let Some(found) = activities::load(&ledger, id).await? {
-            let errors = prices_that_the_provider_refuses(&found.spec).await;
+            let errors = what_the_provider_refuses(&found.spec).await;
             if !errors.is_empty() {
                 return Err(Problem::invalid(errors).into());
             }
@@ -138,6 +147,18 @@ pub async fn delete(id: &ActivityId) -> Result<Outcome, ApiError> {
         DeleteOutcome::NotFound => Err(not_found("There is no such sale.")),
         DeleteOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),
     }
+}
+
+/// Handles `PUT …/announcement`; an empty object removes it.
+pub async fn announce(request: &Request, id: &ActivityId) -> Result<Outcome, ApiError> {
+    let announcement: Announcement = body::parse(&request.body)?;
+    let errors = announcement.validate();
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors).into());
+    }
+    let secret = settings::load(settings::TICKET_SECRET).await?;
+    let ledger = SpinLedger::open().await;
+    into_outcome(operator_context(&ledger, &secret).await?.announce(id, announcement).await?, &secret)
 }
 
 /// Handles `POST …/rotate-start-key`.

@@ -73,6 +73,7 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::Pause => activities::set_state(&activity()?, ActivityState::Paused).await?,
         Admin::Resume => activities::resume(&activity()?).await?,
         Admin::Close => activities::set_state(&activity()?, ActivityState::Closed).await?,
+        Admin::PutAnnouncement => activities::announce(request, &activity()?).await?,
         Admin::RotateStartKey => activities::rotate_start_key(&activity()?).await?,
         Admin::Restock => {
             let sku = SkuId::parse(second).map_err(|_| not_found("There is no such SKU."))?;

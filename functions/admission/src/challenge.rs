@@ -16,7 +16,7 @@ use platform::{
     instance_counts, random, settings,
 };
 use puzzle::{slider, sum};
-use sale::limits;
+use sale::{admission::Endpoint, limits};
 use serde_json::{Value, json};
 
 use crate::{
@@ -30,11 +30,12 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     if body.altcha.is_some_and(|version| version != 2) {
         return Err(Problem::invalid(vec![FieldError::new("/altcha", "must be 2")]).into());
     }
-    let precheck = Precheck::run(request, activity, None).await?;
-    let document = match precheck.activity.spec.human_check {
+    let chosen = |check: HumanCheck| if body.work { check.as_work() } else { check };
+    let precheck = Precheck::run(request, activity, |check| Endpoint::Challenge(chosen(check))).await?;
+    let document = match chosen(precheck.activity.spec.human_check) {
         HumanCheck::None => Err(not_found("This sale asks for no human check.")),
         HumanCheck::Pow => proof_of_work(&precheck, 1).await,
-        // This activity checks only suspicious visitors, so the work is twice as hard.
+        // Twice as hard: only suspicious visitors work, or those for whom it stands in for another check.
         HumanCheck::Suspicious => proof_of_work(&precheck, 2).await,
         HumanCheck::Hosted => hosted::challenge().await,
         HumanCheck::Captcha => captcha(&precheck, body.captcha.unwrap_or_default()).await,

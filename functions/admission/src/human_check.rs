@@ -33,14 +33,15 @@ pub fn verify(
     solution: &Solution,
     score: i64,
 ) -> Result<Option<CheckResult>, Problem> {
-    let result = match precheck.activity.spec.human_check {
-        HumanCheck::None | HumanCheck::Hosted => return Ok(None),
-        HumanCheck::Suspicious if score < SUSPICION_THRESHOLD => return Ok(None),
-        HumanCheck::Pow | HumanCheck::Suspicious => {
+    let result = match (precheck.activity.spec.human_check, &solution.captcha) {
+        (HumanCheck::None, _) => return Ok(None),
+        (HumanCheck::Suspicious, _) if score < SUSPICION_THRESHOLD => return Ok(None),
+        (HumanCheck::Captcha, Some(puzzle)) => verify_puzzle(keys, precheck, &puzzle.0),
+        // Where the check is another one, too: work is the other way.
+        _ => {
             let text = solution.altcha.as_deref().ok_or_else(check_required)?;
             keys.verify_altcha(text, precheck.subject(), precheck.now)
         }
-        HumanCheck::Captcha => verify_puzzle(keys, precheck, &solution.captcha.as_ref().ok_or_else(check_required)?.0),
     };
     Ok(Some(match result {
         Ok(record) => CheckResult {

@@ -3,6 +3,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use domain::{
+    activity::HumanCheck,
     http::problem::{Code, Problem},
     human_check::Subject,
     ids::{ActivityId, UserId},
@@ -17,13 +18,12 @@ use platform::{
     request_address,
 };
 use sale::{
-    admission::{Endpoint, Visitor, check_issue_window, is_eligible, precheck},
+    admission::{Endpoint, Visitor, check_issue_window, precheck, unmet_requirement},
     limits::{self, RateLimitStatus},
     visitors::{CachedActivity, CachedGate},
 };
 use serde::de::DeserializeOwned;
 use stores::recent::Recent;
-use ulid::Ulid;
 
 /// `detail` of a refusal because of a ban.
 pub const BANNED: &str = "This user or address may not take part.";
@@ -52,22 +52,25 @@ pub struct Precheck {
 }
 
 impl Precheck {
-    /// Runs all checks for a ticket with this ULID, or for a challenge, the cheapest first, and calls the precheck script in
-    /// Redis last.
+    /// Runs all checks for what is asked for where the activity has this human check, the cheapest first, and calls the
+    /// precheck script in Redis last.
     ///
     /// # Errors
     /// `unauthenticated` without a valid token; `not_found`, `ended`, `not_open` or `overloaded` if the activity issues
     /// no tickets now; `not_eligible`; `banned` or `rate_limited` by the script; `not_ready` if a store is unavailable
     /// or a variable is wrong.
-    pub async fn run(request: &Request, activity: ActivityId, ticket: Option<Ulid>) -> Result<Self, ApiError> {
+    pub async fn run(
+        request: &Request,
+        activity: ActivityId,
+        endpoint: impl FnOnce(HumanCheck) -> Endpoint,
+    ) -> Result<Self, ApiError> {
         let ip = request_address::address(request).await?;
         let eligible = Eligible::check(request, &activity, &ip).await;
         let eligible = eligible.inspect_err(|error| instance_counts::record_error(&activity, error))?;
         let Eligible { claims, cached_gate, activity: cached, now } = eligible;
         let counts = instance_counts::take(&activity);
-        let endpoint = ticket.map_or(Endpoint::Challenge(cached.spec.human_check), Endpoint::Ticket);
         let visitor = Visitor { activity, user: claims.sub.clone(), ip, counts };
-        let admission = precheck(&SpinRedis, &visitor, endpoint).await?;
+        let admission = precheck(&SpinRedis, &visitor, endpoint(cached.spec.human_check)).await?;
         let rate_limits = admission.rate_limits;
         match admission.outcome {
             Ok(score) => Ok(Self { claims, visitor, cached_gate, activity: cached, now, rate_limits, score }),
@@ -129,8 +132,10 @@ impl Eligible {
         let cached = activity_cache::activity(activity).await?;
         let now = cached_gate.redis_time(clock::now());
         check_issue_window(&cached_gate.snapshot.gate, now)?;
-        if !is_eligible(&cached.spec.eligibility, &claims) {
-            return Err(Problem::new(Code::NotEligible, "This sale is not open to your account.").into());
+        if let Some(requirement) = unmet_requirement(&cached.spec.eligibility, &claims) {
+            let mut problem = Problem::new(Code::NotEligible, "This sale is not open to your account.");
+            problem.extensions.requires = Some(requirement);
+            return Err(problem.into());
         }
         Ok(Self { claims, cached_gate, activity: cached, now })
     }

@@ -19,7 +19,7 @@ use platform::{
     settings,
 };
 use sale::{
-    admission::{STRIKE_SUSPICION, admit},
+    admission::{Endpoint, STRIKE_SUSPICION, admit},
     limits,
 };
 
@@ -36,7 +36,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let order_numbers = settings::load(settings::ORDER_NUMBER_KEYS).await?;
     let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
     let ulid = order_numbers.issue(&activity, clock::now(), random::bits()).ok_or_else(no_secret)?;
-    let precheck = Precheck::run(request, activity, Some(ulid)).await?;
+    let precheck = Precheck::run(request, activity, |_| Endpoint::Ticket(ulid)).await?;
     let now = precheck.now;
     let check_result = check(request, &precheck, &solution).await;
     let check_result =
@@ -75,7 +75,7 @@ async fn check(
     }
     match human_check {
         HumanCheck::None => Ok(None),
-        HumanCheck::Hosted => {
+        HumanCheck::Hosted if solution.altcha.is_none() => {
             let token = solution.hosted.as_deref().ok_or_else(human_check::check_required)?;
             Ok(Some(hosted::verify(request, token, precheck.now).await?))
         }

@@ -5,17 +5,17 @@ use domain::{
     api::orders::{CheckedOut, CheckoutBody},
     http::{
         body,
-        problem::{Code, Problem},
+        problem::{Code, FieldError, Problem},
     },
     log_limit::LogLimit,
     order::{Order, OrderStatus},
     time::ceil_seconds,
 };
 use payments::{
-    checkout::{CheckoutError, checkout},
+    checkout::{CheckoutError, checkout, checkout_free},
     commands,
     ledger::addresses::SealedAddress,
-    provider::RetryPolicy,
+    provider::{RetryPolicy, order_path},
 };
 use platform::{
     clock,
@@ -27,20 +27,24 @@ use platform::{
 };
 use stores::ledger::clock::Clock;
 
-use crate::outcome::order_or_conflict;
+use crate::outcome::{order_or_conflict, sync_later};
 
-/// Returns the payment page's URL and the deadline. A repeated request returns the same session.
+/// Returns the payment page's URL and the deadline. A repeated request returns the same session. An order that costs nothing
+/// is paid, and the URL is that of its page.
 pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError> {
     let body: CheckoutBody = body::parse(&request.body)?;
-    let address = Address::parse(&body.address).map_err(Problem::invalid)?;
+    let sealed = match &body.address {
+        Some(lines) => seal(order, &Address::parse(lines).map_err(Problem::invalid)?).await?,
+        None => String::new(),
+    };
+    let address = SealedAddress { sealed: &sealed, language: &body.language };
+    if order.money.amount == 0 {
+        return take_free(request, order, address).await;
+    }
     if order.status != OrderStatus::PendingPayment {
         let detail = format!("The order is {}: it cannot be paid.", order.status.as_str());
         return Err(Problem::new(Code::StateConflict, detail).into());
     }
-    let cipher = settings::load(settings::ADDRESS_CIPHER).await?;
-    let sealed = cipher.seal(&order.order_no, &address, random::bytes());
-    let sealed = sealed.ok_or_else(|| ApiError::Unexpected("an address could not be sealed".to_owned()))?;
-    let address = SealedAddress { sealed: &sealed, language: &body.language };
     let provider = provider::from_settings(RetryPolicy::BUYER).await?;
     let checked_out = checkout(&SpinLedger::open().await, &provider, order, address, Clock::Ledger).await;
     let (outcome, session_number) = checked_out.map_err(|error| checkout_error(request, order, error))?;
@@ -54,6 +58,21 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     Ok(response)
 }
 
+async fn seal(order: &Order, address: &Address) -> Result<String, ApiError> {
+    let sealed = settings::load(settings::ADDRESS_CIPHER).await?.seal(&order.order_no, address, random::bytes());
+    sealed.ok_or_else(|| ApiError::Unexpected("an address could not be sealed".to_owned()))
+}
+
+async fn take_free(request: &Request, order: &Order, address: SealedAddress<'_>) -> Result<Response, ApiError> {
+    let taken = checkout_free(&SpinLedger::open().await, &order.order_no, address, Clock::Ledger).await;
+    let taken = taken.map_err(|error| checkout_error(request, order, error))?;
+    let order = order_or_conflict(&taken.outcome, "paid")?;
+    let url = order_path(&order.order_no);
+    let response = Response::json(200, &CheckedOut { checkout_url: Some(&url), pay_by: order.pay_by });
+    sync_later(taken);
+    Ok(response)
+}
+
 /// Converts a failed checkout into an error, and logs at most one a minute. If the provider's result is unknown, nothing has
 /// failed: the order keeps its units, and the next attempt asks the provider again (D8).
 fn checkout_error(request: &Request, order: &Order, error: CheckoutError) -> ApiError {
@@ -62,6 +81,9 @@ fn checkout_error(request: &Request, order: &Order, error: CheckoutError) -> Api
     }
     let unknown = match error {
         CheckoutError::Store(error) => return error.into(),
+        CheckoutError::AddressMissing => {
+            return Problem::invalid(vec![FieldError::new("/address", "is missing: this sale delivers")]).into();
+        }
         CheckoutError::Provider(unknown) => unknown,
     };
     if let Some(number) = UNKNOWN.with(|limit| limit.count(clock::now())) {

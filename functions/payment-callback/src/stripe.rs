@@ -2,13 +2,14 @@
 
 use domain::{
     http::routes::no_such_route,
+    ids::OrderNo,
     stripe,
     webhook::{PaymentProvider, ProviderCallback, verify_stripe},
 };
 use platform::{
     clock,
     http::{ApiError, Request},
-    settings,
+    random, settings,
 };
 
 use crate::signature::refusal;
@@ -23,5 +24,11 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
     if !secrets.split_ascii_whitespace().any(|secret| verify_stripe(secret, &header, &request.body, now)) {
         return Err(refusal(PaymentProvider::Stripe).await?.into());
     }
-    Ok(stripe::parse_event(&request.body)?)
+    let Some((mut callback, address)) = stripe::parse_event(&request.body)? else { return Ok(None) };
+    if let (Some(address), Ok(order_no)) = (address, OrderNo::parse(&callback.order_no)) {
+        let sealed = settings::load(settings::ADDRESS_CIPHER).await?.seal(&order_no, &address, random::bytes());
+        callback.sealed_address =
+            sealed.ok_or_else(|| ApiError::Unexpected("an address could not be sealed".to_owned()))?;
+    }
+    Ok(Some(callback))
 }

@@ -46,6 +46,9 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
   await page.getByTestId("f-title").fill("Made by hand");
   await page.getByTestId("f-sku-sku").fill("lamp");
   await page.getByTestId("f-sku-name").fill("Lamp");
+  await page.getByTestId("f-sku-item").fill("Lights");
+  await page.getByTestId("f-checkout").selectOption("none");
+  await page.getByTestId("f-word-zh").fill("八点见");
   await page.getByTestId("f-sku-price").fill("19.99");
   await page.getByTestId("f-sku-total").fill("5");
   const ends = await page.getByTestId("f-ends").inputValue();
@@ -55,8 +58,9 @@ test("an operator creates a sale, corrects a mistake, publishes, pauses, resumes
   await page.getByTestId("f-ends").fill(ends);
   await page.getByTestId("f-save").click();
   await untilText(page, `state-${id}`, "draft");
-  const { skus } = await callAdmin("GET", `/activities/${id}`);
-  expect(skus).toEqual([{ sku: "lamp", name: "Lamp", image: "", price: 1_999, currency: "EUR", total: 5 }]);
+  const { skus, checkout, announcement } = await callAdmin("GET", `/activities/${id}`);
+  expect(skus).toEqual([{ sku: "lamp", name: "Lamp", item: "Lights", image: "", price: 1_999, currency: "EUR", total: 5 }]);
+  expect([checkout, announcement]).toEqual(["none", { zh: "八点见" }]);
   for (const [verb, state] of [["publish", "published"], ["pause", "paused"], ["resume", "published"]]) {
     await page.getByTestId(`${verb}-${id}`).click();
     if (verb === "pause") await page.getByTestId("dialog-yes").click();

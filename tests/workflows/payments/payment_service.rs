@@ -1,6 +1,6 @@
 //! Tests of a payment service of the shop (E1, E4, E5; I6): what it is asked, and what its answers and silence mean.
 
-use std::cell::RefCell;
+use std::{cell::RefCell, rc::Rc};
 
 use domain::{
     api::payments::PaymentCall,
@@ -52,12 +52,16 @@ pub fn providers<C: HttpClient + Clone>(configured: PaymentProvider, service: C,
         secrets: SECRETS.to_owned(),
         shop_url: shop_url.clone(),
     };
-    let (api_url, api_key) = ("https://stripe.example".to_owned(), "sk_test".to_owned());
-    Providers {
-        configured,
-        webhook: Some(webhook),
-        stripe: Some(Stripe { caller: caller(stripe), api_url, api_key, payment_methods: "card".to_owned(), shop_url }),
-    }
+    let stripe = Stripe {
+        caller: caller(stripe),
+        api_url: "https://stripe.example".to_owned(),
+        api_key: "sk_test".to_owned(),
+        payment_methods: "card".to_owned(),
+        shop_url,
+        shipping_countries: vec!["DE".to_owned(), "AT".to_owned()],
+        seal: Rc::new(|_, address| serde_json::to_string(address).ok()),
+    };
+    Providers { configured, webhook: Some(webhook), stripe: Some(stripe) }
 }
 
 /// A payment service. A repeated call that creates something gets the first answer.

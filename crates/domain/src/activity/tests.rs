@@ -32,7 +32,7 @@ fn each_violation_is_reported_with_its_pointer() {
     let mut wrong = spec();
     wrong.skus[0].total = -2;
     wrong.skus[0].currency = "eur".to_owned();
-    wrong.skus[0].price = 0;
+    wrong.skus[0].price = -1;
     wrong.ends_at = wrong.starts_at;
     wrong.limits.user = Some(Some(Limit { count: 0, seconds: 1 }));
     wrong.eligibility.allow = ["Ada Lovelace", "ada\u{a0}"].map(|user| UserId::parse(user).expect("a user")).into();
@@ -48,6 +48,7 @@ fn a_text_may_be_translated_and_each_translation_has_the_texts_limits() {
     let texts = |text: &str| Translations::from([(language("zh"), text.to_owned())]);
     (translated.titles, translated.descriptions) = (texts("春季"), texts(""));
     translated.skus[0].names = texts("相机");
+    (translated.skus[0].item, translated.skus[0].items) = ("Camera".to_owned(), texts("相机"));
     assert_eq!(translated.validate(), []);
     let json = serde_json::to_string(&translated).expect("JSON");
     assert_eq!(body::parse::<ActivitySpec>(json.as_bytes()).expect("a spec"), translated);
@@ -55,8 +56,9 @@ fn a_text_may_be_translated_and_each_translation_has_the_texts_limits() {
     translated.titles = texts("");
     translated.descriptions = texts(&"x".repeat(8_001));
     translated.skus[0].names = Translations::from([(language(""), "camera".to_owned())]);
+    (translated.skus[0].item, translated.skus[0].items) = ("x".repeat(201), texts(""));
     let pointers: Vec<_> = translated.validate().into_iter().map(|error| error.pointer).collect();
-    assert_eq!(pointers, ["/titles/zh", "/descriptions/zh", "/skus/0/names"]);
+    assert_eq!(pointers, ["/titles/zh", "/descriptions/zh", "/skus/0/names", "/skus/0/item", "/skus/0/items/zh"]);
 }
 
 /// The JSON pointers to the texts of `value`, which is at `pointer`.
@@ -79,10 +81,11 @@ fn no_text_has_control_characters_but_descriptions_have_line_breaks_and_tabs() {
     let translations = serde_json::json!({ "zh": "x" });
     let document = serde_json::json!({
         "title": "x", "titles": translations, "description": "x", "descriptions": translations, "image": "x",
-        "starts_at": "2026-01-01T00:00:00Z", "ends_at": "2026-01-02T00:00:00Z", "human_check": "none",
+        "starts_at": "2026-01-01T00:00:00Z", "ends_at": "2026-01-02T00:00:00Z", "human_check": "none", "checkout": "form",
         "eligibility": { "allow": ["x"], "groups": ["x"] },
         "skus": [{
-            "sku": "x", "name": "x", "names": translations, "image": "x", "price": 1, "currency": "EUR", "total": 1,
+            "sku": "x", "name": "x", "names": translations, "item": "x", "items": translations, "image": "x",
+            "price": 1, "currency": "EUR", "total": 1,
         }],
     });
     let refused_at = |document: &serde_json::Value| -> Vec<String> {
@@ -105,6 +108,19 @@ fn no_text_has_control_characters_but_descriptions_have_line_breaks_and_tabs() {
             let expected = if allowed { vec![] } else { vec![pointer.clone()] };
             assert_eq!(refused_at(&changed), expected, "{character:?}");
         }
+    }
+}
+
+#[test]
+fn a_free_sku_needs_no_payment_page() {
+    let mut free = spec();
+    free.skus[0].price = 0;
+    for (checkout, refused) in
+        [(Checkout::None, vec![]), (Checkout::Form, vec![]), (Checkout::Provider, vec!["/skus/0/price"])]
+    {
+        free.checkout = checkout;
+        let pointers: Vec<_> = free.validate().into_iter().map(|error| error.pointer).collect();
+        assert_eq!(pointers, refused, "{checkout:?}");
     }
 }
 

@@ -17,6 +17,10 @@ pub struct ChallengeOptions {
     /// challenges.
     #[schemars(with = "Option<i64>", extend("enum" = [2, null], "default" = 2))]
     pub altcha: Option<u8>,
+    /// Whether the visitor wants a proof of work, of which the page has the widget, in place of a puzzle or a hosted check:
+    /// not everybody can see a picture.
+    #[serde(default)]
+    pub work: bool,
     /// The kind of puzzle that the visitor prefers: `slider` by default.
     #[schemars(extend("default" = "slider"))]
     pub captcha: Option<PuzzleKind>,
@@ -90,7 +94,7 @@ pub struct HostedCheck<'a> {
 /// provider's widget.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct Solution {
-    /// What ALTCHA's widget returned: base64 of its JSON, at most 2,048 bytes.
+    /// What ALTCHA's widget returned: base64 of its JSON, at most 2,048 bytes. It is a solution of every kind of check.
     pub altcha: Option<String>,
     /// The solution of a puzzle.
     #[schemars(with = "Option<PuzzleSolution>")]

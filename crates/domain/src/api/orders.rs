@@ -11,20 +11,22 @@ use crate::{address::Address, language::Language, time::Millis};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(rename = "Checkout")]
 pub struct CheckoutBody {
-    /// The delivery address: the lines of the shop's form, by name. It is stored encrypted, and erased when its
-    /// retention time is over.
-    #[schemars(with = "Address")]
-    pub address: Map<String, Value>,
+    /// The delivery address: the lines of the shop's form, by name; required where the activity's `checkout` is `form`, and
+    /// not kept elsewhere. It is stored encrypted, and erased when its retention time is over. Until the order is paid,
+    /// another one replaces it.
+    #[serde(default)]
+    #[schemars(with = "Option<Address>")]
+    pub address: Option<Map<String, Value>>,
     /// The buyer's language for the payment page: a language tag (BCP 47), or empty. The order's first checkout fixes it.
     #[serde(default)]
     #[schemars(with = "String", length(max = 35))]
     pub language: Language,
 }
 
-/// An open payment session.
+/// A checkout.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct CheckedOut<'a> {
-    /// The payment page.
+    /// The payment page; the order's page, as a path of the shop, if the order cost nothing and is paid.
     #[schemars(with = "str", extend("format" = "uri-reference"))]
     pub checkout_url: Option<&'a str>,
     /// The deadline.

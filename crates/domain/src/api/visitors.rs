@@ -6,14 +6,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    activity::{HumanCheck, MAX_REFUND_WINDOW_SECONDS, Phase},
+    activity::{Checkout, HumanCheck, MAX_PRICE, MAX_REFUND_WINDOW_SECONDS, Phase},
     ids::{ActivityId, SkuId},
     language::Translations,
     money::Currency,
     time::Millis,
 };
 
-/// A published activity in a list.
+/// What every document of a published activity has.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct ActivitySummary<'a> {
     /// The id.
@@ -34,6 +34,30 @@ pub struct ActivitySummary<'a> {
     pub ends_at: Millis,
     /// The server's clock.
     pub server_time: Millis,
+}
+
+/// A published activity in the list, with its price and what is left.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct ListedActivity<'a> {
+    /// Id, title, picture (without one of its own, the first of its SKUs), phase and times.
+    #[serde(flatten)]
+    pub summary: ActivitySummary<'a>,
+    /// The lowest price of its SKUs, in minor units.
+    #[schemars(range(min = 0, max = MAX_PRICE))]
+    pub price: i64,
+    /// Currency of the price.
+    #[schemars(with = "Currency")]
+    pub currency: &'a str,
+    /// Whether it is open and no SKU has units left.
+    pub sold_out: bool,
+    /// Units left of its SKUs, up to five seconds ago; only while it is open, none of them is unlimited, and Redis answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64", range(min = 0))]
+    pub left: Option<i64>,
+    /// Units on sale, with `left`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64", range(min = 0))]
+    pub total: Option<i64>,
 }
 
 /// A published activity: its rules, and the stock left.
@@ -67,6 +91,8 @@ pub struct ActivityDocument<'a> {
     pub refund_window_seconds: Option<i64>,
     /// The human check.
     pub human_check: HumanCheck,
+    /// What a checkout asks of the buyer besides the payment.
+    pub checkout: Checkout,
     /// Maximum predicted wait in the queue, in seconds. Above it, reservations are refused.
     #[schemars(range(min = 1, max = 86_400))]
     pub max_wait_seconds: i64,
@@ -102,10 +128,17 @@ pub struct SkuStock<'a> {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, String>")]
     pub names: &'a Translations,
+    /// The item of which this SKU is an option, such as a size; absent if it is an item of its own.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub item: &'a str,
+    /// The item in other languages, by language tag; absent if there are none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub items: &'a Translations,
     /// URL of a picture; may be empty.
     pub image: &'a str,
     /// Price of a unit, in minor units.
-    #[schemars(range(min = 1, max = 1_000_000_000_000_i64))]
+    #[schemars(range(min = 0, max = MAX_PRICE))]
     pub price: i64,
     /// Currency of the price.
     #[schemars(with = "Currency")]

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::{api::Checks, ids::OrderNo, time::Millis};
+use crate::{activity::Requirement, api::Checks, ids::OrderNo, time::Millis};
 
 /// Maximum number of wrong members that a response names: a body can have thousands.
 const MAX_ERRORS: usize = 100;
@@ -152,6 +152,10 @@ pub struct Extensions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Millis")]
     pub opens_at: Option<Millis>,
+    /// With `not_eligible`: the condition that the user does not meet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Requirement")]
+    pub requires: Option<Requirement>,
     /// With `sold_out`: the ticket's order. It exists if an earlier request of the ticket was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OrderNo")]

@@ -59,6 +59,7 @@ routes! {
         Info = GET "/api/activities/:activity",
         GateJson = GET "/api/activities/:activity/gate.json",
         GateScript = GET "/api/activities/:activity/gate.js",
+        Calendar = GET "/api/activities/:activity/calendar.ics",
     }
     /// From the human check to the ticket.
     "admission" Admission {
@@ -99,6 +100,7 @@ routes! {
         Pause = POST "/api/admin/activities/:activity/pause",
         Resume = POST "/api/admin/activities/:activity/resume",
         Close = POST "/api/admin/activities/:activity/close",
+        PutAnnouncement = PUT "/api/admin/activities/:activity/announcement",
         RotateStartKey = POST "/api/admin/activities/:activity/rotate-start-key",
         Restock = POST "/api/admin/activities/:activity/skus/:sku/restock",
         Stats = GET "/api/admin/activities/:activity/stats",

@@ -47,6 +47,7 @@ fn a_value_that_cannot_be_read_is_a_fault() {
         ("metrics_token", &[STRONG], &["short"]),
         ("trusted_hops", &["2"], &["", "one", "-1", "1.5"]),
         ("payment_provider", &[], &["barter"]),
+        ("stripe_shipping_countries", &["", "DE AT\nCH "], &["de", "DEU", "DE, AT"]),
         ("address_retention_days", &["0", " 400", "99999\n"], &["-1", "a week", "400 days", "1.5"]),
         ("retention_days", &["0", ""], &["-1", "100000", "100000000000000000000"]),
         (

@@ -9,7 +9,7 @@
 mod saving;
 
 use domain::{
-    activity::{ActivitySpec, ActivityState, MAX_TOTAL, Sku},
+    activity::{ActivitySpec, ActivityState, Announcement, MAX_TOTAL, Sku},
     ids::{ActivityId, SkuId},
     time::Millis,
 };
@@ -118,6 +118,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                 id: id.clone(),
                 spec,
                 state: ActivityState::Draft,
+                announcement: Announcement::default(),
                 nonce: self.nonce.clone(),
                 version: 1,
                 epoch: 0,
@@ -269,6 +270,16 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         match new.state {
             ActivityState::Published | ActivityState::Paused => self.save_and_warm_up(&new, &old).await,
             ActivityState::Draft | ActivityState::Closed => self.save(&new, Some(&old)).await,
+        }
+    }
+
+    /// Replaces the word from the shop to everybody who looks at the activity.
+    pub async fn announce(&self, id: &ActivityId, text: Announcement) -> Result<OperationOutcome, StoreError> {
+        let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
+        let new = Activity { announcement: text, ..self.prepare_change(&old).await? };
+        match new.state {
+            ActivityState::Draft => self.save(&new, Some(&old)).await,
+            _ => self.save_and_warm_up(&new, &old).await,
         }
     }
 

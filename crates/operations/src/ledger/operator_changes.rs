@@ -1,7 +1,7 @@
 //! Operator changes: what operators changed, kept in the ledger (G2).
 
 use domain::{
-    activity::{ActivitySpec, ActivityState},
+    activity::{ActivitySpec, ActivityState, Announcement},
     ids::ActivityId,
     signer::Signer,
     time::Millis,
@@ -54,6 +54,8 @@ pub struct RecordedActivity {
     /// Its `eligibility.allow` is empty.
     #[serde(flatten)]
     spec: ActivitySpec,
+    #[serde(skip_serializing_if = "Announcement::is_empty")]
+    announcement: Announcement,
     /// The number of users in `eligibility.allow`, and a keyed hash of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed_users: Option<String>,
@@ -63,11 +65,11 @@ impl RecordedActivity {
     /// Replaces the users of an activity by their number and hash.
     #[must_use]
     pub fn new(activity: &Activity, secret: &str) -> Self {
-        let Activity { id, state, version, mut spec, .. } = activity.clone();
+        let Activity { id, state, version, mut spec, announcement, .. } = activity.clone();
         let users = std::mem::take(&mut spec.eligibility.allow);
         let hash = || keyed_hash(secret, &json!(users).to_string());
         let allowed_users = (!users.is_empty()).then(|| format!("{} users, {}", users.len(), hash()));
-        Self { id, state, version, spec, allowed_users }
+        Self { id, state, version, spec, announcement, allowed_users }
     }
 }
 

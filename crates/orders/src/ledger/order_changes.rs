@@ -91,6 +91,21 @@ pub async fn cancel<S: Sql>(
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
 }
 
+/// `pending_payment → paid`, for an order that costs nothing, while the time to pay is not over. Returns the order if this call
+/// changed it.
+pub async fn pay_free<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    now: impl Into<Clock>,
+) -> Result<Option<OrderRow>, StoreError> {
+    let now = now.into().sql(sql.dialect());
+    let statement = format!(
+        "UPDATE orders SET status = 'paid', paid_at = {now}, updated_at = {now}, unsynced_since = {now} \
+         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > {now} AND amount = 0 RETURNING {COLUMNS}"
+    );
+    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
+}
+
 /// `pending_payment → cancelled | expired`, depending on `to`, as Redis has it. When that happened is not known: a cancel
 /// is taken for an early one (B8). Returns the order if this call changed it.
 pub async fn release<S: Sql>(

@@ -17,7 +17,7 @@ use crate::provider::Presentation;
 /// What a buyer gave at a checkout.
 #[derive(Debug, Clone, Copy)]
 pub struct SealedAddress<'a> {
-    /// The encrypted address.
+    /// The encrypted address; empty without one.
     pub sealed: &'a str,
     /// The buyer's language.
     pub language: &'a Language,
@@ -30,7 +30,22 @@ struct Item {
     #[serde(default)]
     names: Translations,
     #[serde(default)]
+    item: String,
+    #[serde(default)]
+    items: Translations,
+    #[serde(default)]
     image: String,
+}
+
+impl Item {
+    /// The name in a language: with the item, if the SKU is an option of one.
+    fn name(&self, language: &Language) -> String {
+        let name = language.choose(&self.name, &self.names);
+        match language.choose(&self.item, &self.items) {
+            "" => name.to_owned(),
+            item => format!("{item} · {name}"),
+        }
+    }
 }
 
 /// What the ledger has about an order's checkout.
@@ -42,8 +57,8 @@ pub struct SavedCheckout {
     pub latest_session: Option<LatestSession>,
 }
 
-/// Saves the encrypted address of an order that can still be paid, in place of an earlier one; `None` if the order cannot
-/// be paid.
+/// Begins the checkout of an order that can still be paid. Where the activity has a form for it, saves the encrypted address,
+/// in place of an earlier one. `None` if the order cannot be paid, or the form's address is missing.
 pub async fn save<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
@@ -54,22 +69,40 @@ pub async fn save<S: Sql>(
         Dialect::Sqlite => "SELECT e.value AS sku FROM json_each(a.spec, '$.skus') AS e",
         Dialect::Postgres => "SELECT e AS sku FROM jsonb_array_elements(a.spec::jsonb -> 'skus') AS e",
     };
+    let checkout = match sql.dialect() {
+        Dialect::Sqlite => "COALESCE(a.spec ->> '$.checkout', 'form')",
+        Dialect::Postgres => "COALESCE(a.spec::jsonb ->> 'checkout', 'form')",
+    };
     let now = now.into().sql(sql.dialect());
-    let statement = format!(include_str!("../../sql/addresses/save.sql"), skus = skus, now = now);
+    let statement = format!(include_str!("../../sql/addresses/save.sql"), skus = skus, checkout = checkout, now = now);
     let params = vec![order_no.to_string().into(), sealed.into(), language.as_str().into()];
     let Some(row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
     let mut row = RowReader::new(row);
     let (sku, item, language) = (row.text()?, row.text()?, row.text()?);
     let item = serde_json::from_str(&item).unwrap_or_else(|_| Item { name: sku, ..Item::default() });
     let language = Language::try_from(language).unwrap_or_default();
-    let name = language.choose(&item.name, &item.names).to_owned();
-    let shown = Presentation { name, image: item.image, language };
+    let (name, asks_address) = (item.name(&language), row.int()? == 1);
+    let shown = Presentation { name, image: item.image, language, asks_address };
     Ok(Some(SavedCheckout { shown, latest_session: LatestSession::read(&mut row)? }))
+}
+
+/// Saves the encrypted address that a payment page asked for, with an order that the payment may pay. A report about an
+/// order that is paid already brings back no address that was erased.
+pub async fn save_collected<S: Sql>(
+    sql: &S,
+    order_no: &str,
+    sealed: &str,
+    now: impl Into<Clock>,
+) -> Result<(), StoreError> {
+    let statement =
+        format!(include_str!("../../sql/addresses/save_collected.sql"), now = now.into().sql(sql.dialect()));
+    sql.run(&statement, vec![order_no.into(), sealed.into()]).await.map(|_| ())
 }
 
 /// Loads the encrypted address of an order; `None` if it has none, or it was erased.
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>, StoreError> {
-    let rows = sql.run("SELECT sealed FROM addresses WHERE order_no = ?1", vec![order_no.to_string().into()]).await?;
+    let statement = "SELECT sealed FROM addresses WHERE order_no = ?1 AND sealed <> ''";
+    let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
     rows.into_iter().next().map(|row| RowReader::new(row).text()).transpose()
 }
 

@@ -16,7 +16,10 @@ use stores::{
     ports::{Sql, SqlValue, StoreError},
 };
 
-use super::callback_outcomes::{CallbackOutcome, early_outcomes, parked_outcomes, unparked_outcomes};
+use super::{
+    addresses,
+    callback_outcomes::{CallbackOutcome, early_outcomes, parked_outcomes, unparked_outcomes},
+};
 
 /// A callback as the ledger has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -114,6 +117,7 @@ pub async fn record<S: Sql>(
     condition: RecordIf,
     now: impl Into<Clock>,
 ) -> Result<Option<Recorded>, StoreError> {
+    let now = now.into();
     let params = vec![
         sanitize(&callback.id),
         sanitize(&callback.kind),
@@ -129,9 +133,13 @@ pub async fn record<S: Sql>(
         include_str!("../../sql/payments/record_callback.sql"),
         condition = condition.condition(),
         columns = CALLBACK_COLUMNS,
-        now = now.into().sql(sql.dialect()),
+        now = now.sql(sql.dialect()),
         first_try_after_ms = FIRST_TRY_AFTER_MS,
     );
+    // First: the provider sends a callback again until it is recorded.
+    if !callback.sealed_address.is_empty() {
+        addresses::save_collected(sql, &callback.order_no, &callback.sealed_address, now).await?;
+    }
     let Some(mut row) = sql.run(&statement, params).await?.into_iter().next() else { return Ok(None) };
     let now = Millis(RowReader::new(row.pop().into_iter().collect()).int()?);
     Ok(Some(Recorded { callback: parse_row(row)?, now }))

@@ -3,7 +3,11 @@
 //! Requests follow Stripe's API reference: form-encoded, with a pinned API version, and an idempotency key on every
 //! request that makes something.
 
+use std::rc::Rc;
+
 use domain::{
+    address::Address,
+    ids::OrderNo,
     money::Money,
     order::Order,
     stripe::{API_VERSION, Object, to_amount},
@@ -48,7 +52,14 @@ pub struct Stripe<C> {
     pub payment_methods: String,
     /// Public base URL of the shop, without a path. The payment page links back to it.
     pub shop_url: String,
+    /// Countries that a buyer can choose where the page asks for the address, by their codes.
+    pub shipping_countries: Vec<String>,
+    /// Encrypts the address of an order.
+    pub seal: SealAddress,
 }
+
+/// Encrypts the delivery address of an order; `None` without a key.
+pub type SealAddress = Rc<dyn Fn(&OrderNo, &Address) -> Option<String>>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -86,19 +97,19 @@ impl<C: HttpClient> Provider for Stripe<C> {
 
     async fn close_session(
         &self,
-        DueSession { id: session_id, .. }: &DueSession,
+        DueSession { id: session_id, order_no, .. }: &DueSession,
     ) -> Result<SessionStatus, ProviderError> {
         let path = format!("/v1/checkout/sessions/{session_id}");
         let object: Object = self.call("GET", &path, String::new(), "").await?.parse()?;
         if object.status.as_deref() != Some("open") {
-            return Ok(session_status(&object));
+            return self.session_status(order_no, &object);
         }
         let ended = match self.call("POST", &format!("{path}/expire"), String::new(), "").await? {
             response if (200..300).contains(&response.status) => response,
             // The session was paid or expired between the two calls.
             _ => self.call("GET", &path, String::new(), "").await?,
         };
-        Ok(session_status(&ended.parse()?))
+        self.session_status(order_no, &ended.parse()?)
     }
 
     async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {
@@ -132,15 +143,23 @@ fn stripe_amount(money: &Money) -> Result<i64, ProviderError> {
     to_amount(money).ok_or_else(|| ProviderError::new(format!("Stripe charges no {amount} minor units of {currency}")))
 }
 
-fn session_status(session: &Object) -> SessionStatus {
-    match (session.payment_status.as_deref(), session.status.as_deref()) {
-        (Some("paid"), _) => SessionStatus::Paid { payment_id: session.payment_id(), money: session.money() },
-        (_, Some("expired")) => SessionStatus::Unpaid,
-        _ => SessionStatus::Processing,
-    }
-}
-
 impl<C: HttpClient> Stripe<C> {
+    fn session_status(&self, order_no: &OrderNo, session: &Object) -> Result<SessionStatus, ProviderError> {
+        Ok(match (session.payment_status.as_deref(), session.status.as_deref()) {
+            (Some("paid"), _) => {
+                let sealed_address = match session.address() {
+                    // The address would be lost: the session is asked about again.
+                    Some(address) => (self.seal)(order_no, &address)
+                        .ok_or_else(|| ProviderError::new("address_key holds no key for the address"))?,
+                    None => String::new(),
+                };
+                SessionStatus::Paid { payment_id: session.payment_id(), money: session.money(), sealed_address }
+            }
+            (_, Some("expired")) => SessionStatus::Unpaid,
+            _ => SessionStatus::Processing,
+        })
+    }
+
     /// Form fields of an order's session.
     ///
     /// They depend only on values that do not change before the order has a session, so that a retry sends the same
@@ -161,6 +180,9 @@ impl<C: HttpClient> Stripe<C> {
             if method == "wechat_pay" {
                 form.append_pair("payment_method_options[wechat_pay][client]", "web");
             }
+        }
+        for (index, country) in self.shipping_countries.iter().filter(|_| shown.asks_address).enumerate() {
+            form.append_pair(&format!("shipping_address_collection[allowed_countries][{index}]"), country);
         }
         form.append_pair("line_items[0][quantity]", &quantity.to_string());
         form.append_pair("line_items[0][price_data][currency]", &currency.to_ascii_lowercase());

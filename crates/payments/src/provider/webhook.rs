@@ -72,7 +72,9 @@ impl<C: HttpClient> Provider for Webhook<C> {
         let call = CloseSession { session: due.id.clone(), order_no: due.order_no.clone() };
         Ok(match self.call(&PaymentCall::CloseSession(call)).await? {
             SessionClosed::Closed => SessionStatus::Unpaid,
-            SessionClosed::Paid { payment, money } => SessionStatus::Paid { payment_id: checked_id(payment)?, money },
+            SessionClosed::Paid { payment, money } => {
+                SessionStatus::Paid { payment_id: checked_id(payment)?, money, sealed_address: String::new() }
+            }
             SessionClosed::Processing => SessionStatus::Processing,
         })
     }

@@ -11,6 +11,7 @@ SET
   state = ?10,
   nonce = ?11,
   version = ?12,
-  updated_at = ?13
-WHERE id = ?1 AND version = ?14
+  updated_at = ?13,
+  announcement = ?14
+WHERE id = ?1 AND version = ?15
 RETURNING version

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use domain::{
-    activity::{ActivitySpec, ActivityState},
+    activity::{ActivitySpec, ActivityState, Announcement, Phase},
     ids::{ActivityId, SkuId},
     language::Translations,
+    money::Money,
     time::Millis,
 };
 use schemars::JsonSchema;
@@ -31,6 +32,9 @@ pub struct Activity {
     /// The spec. [`load`] takes the totals from the SKU rows.
     #[serde(flatten)]
     pub spec: ActivitySpec,
+    /// A word from the shop to everybody who looks at it, by language.
+    #[serde(skip_serializing_if = "Announcement::is_empty")]
+    pub announcement: Announcement,
     /// Random text from which, with the ticket secret, the start key is derived.
     #[serde(skip)]
     pub nonce: String,
@@ -61,21 +65,26 @@ pub struct ListedActivity {
     /// The title in other languages.
     #[serde(default)]
     pub titles: Translations,
-    /// URL of a picture; may be empty.
+    /// URL of its picture, or else of the first SKU that has one; may be empty.
     pub image: String,
+    /// The lowest price of its SKUs.
+    pub price: Money,
     /// The state that operators set, in its text form.
     pub(crate) state: String,
     /// When reservations open.
     pub starts_at: Millis,
     /// When reservations end.
     pub ends_at: Millis,
+    /// What was left when it was open, as far as Redis knew; `None` if a SKU is unlimited.
+    pub stock: Option<UnitsLeft>,
 }
 
 impl ListedActivity {
-    /// The state that operators set; [`ActivityState::Draft`] if the text is unknown.
+    /// The phase at `now`; that of a draft if the state is unknown.
     #[must_use]
-    pub fn state(&self) -> ActivityState {
-        ActivityState::parse(&self.state).unwrap_or(ActivityState::Draft)
+    pub fn phase(&self, now: Millis) -> Phase {
+        let state = ActivityState::parse(&self.state).unwrap_or(ActivityState::Draft);
+        state.phase(now, self.starts_at, self.ends_at)
     }
 }
 
@@ -90,7 +99,7 @@ pub struct LiveUnits {
     pub sold: i64,
 }
 
-const COLUMNS: &str = "id, spec, state, nonce, version, \
+const COLUMNS: &str = "id, spec, announcement, state, nonce, version, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = activities.id), 0)";
 
 /// Loads an activity with its current totals and live units; `None` if there is none or it is being erased.
@@ -198,6 +207,15 @@ pub async fn list<S: Sql>(sql: &S, now: Millis) -> Result<List<Activity>, StoreE
     Ok(list)
 }
 
+/// Units of all SKUs of an activity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitsLeft {
+    /// Units left.
+    pub left: i64,
+    /// Units on sale.
+    pub total: i64,
+}
+
 /// The members of a spec that the list of published activities shows.
 #[derive(Deserialize)]
 struct ListedSpec {
@@ -206,6 +224,15 @@ struct ListedSpec {
     titles: Translations,
     #[serde(default)]
     image: String,
+    skus: Vec<ListedSku>,
+}
+
+#[derive(Deserialize)]
+struct ListedSku {
+    #[serde(default)]
+    image: String,
+    price: i64,
+    currency: String,
 }
 
 /// Lists activities as [`list`] does, without drafts.
@@ -216,9 +243,13 @@ pub async fn list_published<S: Sql>(sql: &S, now: Millis) -> Result<List<ListedA
     let mut list = parse_rows(sql.run(&statement, vec![now.0.into()]).await?, |row| {
         let mut row = RowReader::new(row);
         let id = row.parse(ActivityId::parse)?;
-        let ListedSpec { title, titles, image } = row.parse(|text| serde_json::from_str(text))?;
+        let ListedSpec { title, titles, image, skus } = row.parse(|text| serde_json::from_str(text))?;
+        let pictures = std::iter::once(&image).chain(skus.iter().map(|sku| &sku.image));
+        let image = pictures.into_iter().find(|image| !image.is_empty()).cloned().unwrap_or_default();
+        let cheapest = skus.into_iter().min_by_key(|sku| sku.price);
+        let price = cheapest.map(|sku| Money::new(sku.price, sku.currency)).unwrap_or_default();
         let (state, starts_at, ends_at) = (row.text()?, Millis(row.int()?), Millis(row.int()?));
-        Ok(ListedActivity { id, title, titles, image, state, starts_at, ends_at })
+        Ok(ListedActivity { id, title, titles, image, price, state, starts_at, ends_at, stock: None })
     });
     list.activities.sort_by(|a, b| (b.starts_at, &a.id).cmp(&(a.starts_at, &b.id)));
     Ok(list)
@@ -275,6 +306,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Activity, StoreError> {
     Ok(Activity {
         id: row.parse(ActivityId::parse)?,
         spec: row.parse(|text| serde_json::from_str(text))?,
+        announcement: row.parse(Announcement::from_text)?,
         state: row.parse(|text| ActivityState::parse(text).ok_or(()))?,
         nonce: row.text()?,
         version: row.int()?,
@@ -316,7 +348,7 @@ pub async fn save<S: Sql>(
         None => include_str!("../../sql/activities/create.sql"),
         // Creates none: it may be a draft that another request deletes.
         Some(previous) => {
-            params.push(previous.version.into());
+            params.extend([activity.announcement.to_text().into(), previous.version.into()]);
             include_str!("../../sql/activities/save.sql")
         }
     };

@@ -18,7 +18,8 @@ CREATE TABLE IF NOT EXISTS activities (
   state TEXT NOT NULL CHECK (state IN ('draft', 'published', 'paused', 'closed', 'erasing')),
   nonce TEXT NOT NULL,
   version BIGINT NOT NULL,
-  updated_at BIGINT NOT NULL
+  updated_at BIGINT NOT NULL,
+  announcement TEXT NOT NULL DEFAULT ''
 );
 
 -- `live` counts the units that orders hold. Triggers maintain it, and the CHECK keeps it within the total (C5, I2).
@@ -484,7 +485,8 @@ CREATE OR REPLACE TRIGGER sessions_follow AFTER UPDATE OF status ON orders FOR E
   WHEN (NEW.status <> OLD.status AND OLD.status = 'pending_payment') EXECUTE FUNCTION sessions_follow();
 
 -- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
--- `item` (the SKU of the activity's spec) and `language` are those of the first checkout: the payment page shows them.
+-- `sealed` is empty where none was given: there is no form for it, or the payment page asks. `item` (the SKU of the
+-- activity's spec) and `language` are those of the first checkout: the payment page shows them.
 CREATE TABLE IF NOT EXISTS addresses (
   order_no TEXT COLLATE "C" PRIMARY KEY REFERENCES orders (order_no),
   sealed TEXT NOT NULL,

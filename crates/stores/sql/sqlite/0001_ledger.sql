@@ -20,7 +20,8 @@ CREATE TABLE IF NOT EXISTS activities (
   state TEXT NOT NULL CHECK (state IN ('draft', 'published', 'paused', 'closed', 'erasing')),
   nonce TEXT NOT NULL,
   version INTEGER NOT NULL,
-  updated_at INTEGER NOT NULL
+  updated_at INTEGER NOT NULL,
+  announcement TEXT NOT NULL DEFAULT ''
 );
 
 -- `live` counts the units that orders hold. Triggers maintain it, and the CHECK keeps it within the total (C5, I2).
@@ -408,7 +409,8 @@ BEGIN
 END;
 
 -- Delivery addresses: encrypted, readable by the application only, and erased after their retention time (E1).
--- `item` (the SKU of the activity's spec) and `language` are those of the first checkout: the payment page shows them.
+-- `sealed` is empty where none was given: there is no form for it, or the payment page asks. `item` (the SKU of the
+-- activity's spec) and `language` are those of the first checkout: the payment page shows them.
 CREATE TABLE IF NOT EXISTS addresses (
   order_no TEXT PRIMARY KEY REFERENCES orders (order_no),
   sealed TEXT NOT NULL,

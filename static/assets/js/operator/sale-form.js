@@ -3,12 +3,14 @@
 import { byId, el, setText } from "../shared/dom.js";
 import { activityPath, explain, send, showNotice } from "./requests.js";
 import { fillLimits, readLimits } from "./limits.js";
-import { addSku, fillSkus, readSkus, withChinese } from "./sku-rows.js";
+import { addSku, fillSkus, readSkus, translated } from "./sku-rows.js";
 
 const MINUTE = 60_000;
 /** In seconds. */
 const DAY = 86_400;
 const DIGITS = /^\d+$/;
+/** The fields of the word from the shop, with their languages. */
+const WORDS = [["f-word", "en"], ["f-word-zh", "zh"]];
 
 let saveCallback = () => {};
 let version = 0;
@@ -36,7 +38,7 @@ export function openForm(spec) {
 
 /** Opens the editor with a new activity that is like this one, and as long. */
 export function openCopy(spec) {
-  openNew(spec, Date.parse(spec.ends_at) - Date.parse(spec.starts_at));
+  openNew({ ...spec, announcement: undefined }, Date.parse(spec.ends_at) - Date.parse(spec.starts_at));
 }
 
 function openNew(spec, duration) {
@@ -48,7 +50,7 @@ function openNew(spec, duration) {
 }
 
 function fill(values, title) {
-  kept = { titles: values.titles, descriptions: values.descriptions };
+  kept = { titles: values.titles, descriptions: values.descriptions, announcement: values.announcement };
   setText(byId("editor-title"), title);
   byId("f-id").value = values.id;
   byId("f-id").readOnly = version > 0;
@@ -57,11 +59,13 @@ function fill(values, title) {
   byId("f-title-zh").value = values.titles?.zh ?? "";
   byId("f-description-zh").value = values.descriptions?.zh ?? "";
   byId("f-image").value = values.image ?? "";
+  for (const [id, language] of WORDS) byId(id).value = values.announcement?.[language] ?? "";
   byId("f-starts").value = toLocalInput(values.starts_at);
   byId("f-ends").value = toLocalInput(values.ends_at);
   byId("f-per-user").value = values.per_user ?? 1;
   byId("f-pay-timeout").value = values.pay_timeout_seconds ?? 300;
   byId("f-pay-extension").value = values.pay_extension_seconds ?? 0;
+  byId("f-checkout").value = values.checkout ?? "form";
   byId("f-check").value = values.human_check ?? "none";
   byId("f-difficulty").value = values.min_difficulty ?? 1;
   byId("f-max-wait").value = values.max_wait_seconds ?? 60;
@@ -89,9 +93,9 @@ function readForm() {
   const refundDays = byId("f-refund-days").value;
   return {
     title: byId("f-title").value.trim(),
-    titles: withChinese(kept.titles, byId("f-title-zh").value.trim()),
+    titles: translated(kept.titles, "zh", byId("f-title-zh").value.trim()),
     description: byId("f-description").value,
-    descriptions: withChinese(kept.descriptions, byId("f-description-zh").value),
+    descriptions: translated(kept.descriptions, "zh", byId("f-description-zh").value),
     image: byId("f-image").value.trim(),
     starts_at: toRfc3339(byId("f-starts").value),
     ends_at: toRfc3339(byId("f-ends").value),
@@ -99,6 +103,7 @@ function readForm() {
     pay_timeout_seconds: wholeNumber("f-pay-timeout"),
     pay_extension_seconds: wholeNumber("f-pay-extension"),
     max_wait_seconds: wholeNumber("f-max-wait"),
+    checkout: byId("f-checkout").value,
     human_check: byId("f-check").value,
     min_difficulty: wholeNumber("f-difficulty"),
     eligibility: {
@@ -123,7 +128,8 @@ async function save(button) {
   }
   button.disabled = true;
   try {
-    await send("PUT", activityPath(id), readForm(), version);
+    ({ version } = await send("PUT", activityPath(id), readForm(), version));
+    await announce(id);
     byId("editor").close();
     showNotice(`The sale ${id} is saved.`);
     await saveCallback();
@@ -132,6 +138,13 @@ async function save(button) {
   } finally {
     button.disabled = false;
   }
+}
+
+/** Sends the word from the shop, if it is another one. */
+async function announce(id) {
+  const shown = kept.announcement ?? {};
+  const word = WORDS.reduce((texts, [field, language]) => translated(texts, language, byId(field).value.trim()), shown);
+  if (WORDS.some(([, language]) => word[language] !== shown[language])) await send("PUT", `${activityPath(id)}/announcement`, word);
 }
 
 /** Shows each error at the field of its JSON pointer, and errors without a field at the top. */

@@ -12,7 +12,7 @@ export function fillSkus(skus) {
 }
 
 /** Adds a row. Returns its first field. */
-export function addSku({ sku = "", name = "", names = {}, image = "", price, currency, total } = {}) {
+export function addSku({ sku = "", name = "", names = {}, item = "", items = {}, image = "", price, currency, total } = {}) {
   counter += 1;
   const rowCurrency = currency ?? byId("f-skus").querySelector('[data-member="currency"]')?.value ?? "EUR";
   const field = (member, label, value, properties = {}) => {
@@ -27,13 +27,15 @@ export function addSku({ sku = "", name = "", names = {}, image = "", price, cur
     field("sku", "SKU", sku, { spellcheck: "false", pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,39}" }),
     field("name", "Name", name, { maxlength: 200 }),
     field("names/zh", "Name in Chinese", names.zh ?? "", { maxlength: 200, required: false }),
+    field("item", "Option of (such as a shirt)", item, { maxlength: 200, required: false }),
+    field("items/zh", "Option of, in Chinese", items.zh ?? "", { maxlength: 200, required: false }),
     field("image", "Picture (URL)", image, { required: false }),
     field("price", "Price", price === undefined ? "" : toText(price, currencyDecimals(rowCurrency)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
     field("currency", "Currency", rowCurrency, { pattern: "[A-Z]{3}", maxlength: 3 }),
     field("total", "Units", total ?? "", { type: "number", min: -1, step: 1 }),
     el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => removeRow(row) }, "✕"),
   );
-  row.dataset.names = JSON.stringify(names);
+  row.dataset.translations = JSON.stringify([names, items]);
   row.addEventListener("input", () => checkPrice(row));
   byId("f-skus").append(row);
   updatePointers();
@@ -45,10 +47,13 @@ export function readSkus() {
   return [...byId("f-skus").children].map((row) => {
     const value = (member) => input(row, member).value.trim();
     const currency = value("currency");
+    const [names, items] = JSON.parse(row.dataset.translations);
     return {
       sku: value("sku"),
       name: value("name"),
-      names: withChinese(JSON.parse(row.dataset.names), value("names/zh")),
+      names: translated(names, "zh", value("names/zh")),
+      item: value("item"),
+      items: translated(items, "zh", value("items/zh")),
       image: value("image"),
       price: toMinorUnits(value("price"), currencyDecimals(currency)),
       currency,
@@ -75,10 +80,10 @@ function checkPrice(row) {
   input(row, "price").setCustomValidity(fraction.length > digits ? complaint : "");
 }
 
-/** The translations with this one into Chinese, or without one if it is empty. */
-export function withChinese(translations, text) {
-  const { zh: _, ...others } = translations ?? {};
-  return text ? { ...others, zh: text } : others;
+/** The translations with this one into a language, or without one if it is empty. */
+export function translated(translations, language, text) {
+  const { [language]: _, ...others } = translations ?? {};
+  return text ? { ...others, [language]: text } : others;
 }
 
 function removeRow(row) {

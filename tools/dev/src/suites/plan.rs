@@ -17,11 +17,12 @@ const INTEROP_VARIABLES: [&str; 2] =
     ["events_url=http://127.0.0.1:{port:events}/events", "events_host=http://127.0.0.1:{port:events}"];
 
 /// More of them for payments by Stripe: without the sandbox, and where the Stripe server of the tests listens.
-const STRIPE_VARIABLES: [&str; 5] = [
+const STRIPE_VARIABLES: [&str; 6] = [
     "sandbox=off",
     "payment_provider=stripe",
     "stripe_api=http://127.0.0.1:{port:stripe}",
     "stripe_api_key=sk_test_stampede",
+    "stripe_shipping_countries=DE AT",
     "shop_url=https://shop.example",
 ];
 

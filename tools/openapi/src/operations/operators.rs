@@ -1,7 +1,7 @@
 //! What operators call.
 
 use domain::{
-    activity::{ActivitySpec, Sku},
+    activity::{ActivitySpec, Announcement, Sku},
     api::operators::{
         Ban, Banned, EventsReplayed, ListedBan, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
     },
@@ -97,6 +97,9 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
         transition(Admin::Pause, "adminPause", "Pause an activity"),
         transition(Admin::Resume, "adminResume", "Resume a paused activity").refuses(&[Code::NotReady]),
         transition(Admin::Close, "adminClose", "Close an activity permanently"),
+        transition(Admin::PutAnnouncement, "adminAnnounce", "Set a word to everybody who looks at an activity")
+            .describe("Plain text by language; an empty object removes it. The gate shows it.")
+            .body(true, schemas.request::<Announcement>()),
         transition(
             Admin::RotateStartKey,
             "adminRotateStartKey",

@@ -3,7 +3,7 @@
 use domain::{
     api::{
         Live, Ready,
-        visitors::{ActivityDocument, ActivitySummary},
+        visitors::{ActivityDocument, ListedActivity},
     },
     gate::GateDocument,
     http::{
@@ -18,12 +18,13 @@ use crate::{operation::Operation, schemas::Schemas};
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let script = json!({ "type": "string", "pattern": "^globalThis\\.stampedeGate = " });
+    let calendar = json!({ "type": "string", "pattern": "^BEGIN:VCALENDAR" });
     let metrics = json!({ "type": "string", "pattern": "^#" });
     let sweep = json!({ "oneOf": [schemas.response::<Swept<'_>>(), schemas.response::<NotSwept>()] });
     vec![
         Operation::new(Activity::List, "listActivities", "The published activities, newest start first")
             .tag("activities")
-            .returns(200, "The activities; cacheable for a second.", schemas.response::<Vec<ActivitySummary<'_>>>()),
+            .returns(200, "The activities; cacheable for a second.", schemas.response::<Vec<ListedActivity<'_>>>()),
         Operation::new(Activity::Info, "getActivity", "An activity, its rules, and what is left")
             .tag("activities")
             .returns(200, "The activity; cacheable for a second.", schemas.response::<ActivityDocument<'_>>())
@@ -43,6 +44,16 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
                 "Sets `globalThis.stampedeGate` to the gate; cacheable for a second.",
                 &[],
                 Some(("text/javascript", script)),
+            )
+            .refuses(&[Code::NotFound, Code::Ended]),
+        Operation::new(Activity::Calendar, "getCalendar", "The activity as a calendar file")
+            .tag("activities")
+            .query("lang", "The language of the title.", json!({ "type": "string", "maxLength": 35 }))
+            .returns_with(
+                200,
+                "An event with a reminder ten minutes before the start; cacheable for a second.",
+                &[],
+                Some(("text/calendar", calendar)),
             )
             .refuses(&[Code::NotFound, Code::Ended]),
         Operation::new(Health::Live, "health", "Whether the instance handles requests")
