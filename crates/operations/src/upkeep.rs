@@ -3,6 +3,7 @@
 pub mod backfill;
 pub mod budget;
 pub mod erasure;
+mod found_gate;
 pub mod gates;
 pub mod passes;
 pub mod rebuild;

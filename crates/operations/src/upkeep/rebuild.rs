@@ -35,7 +35,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stores::{
     keys::Keys,
-    ports::{Redis, RedisArg, Sql, StoreError},
+    ports::{Redis, Sql, StoreError},
     reply::{Reply, unexpected},
 };
 
@@ -46,6 +46,7 @@ use crate::{
     upkeep::{
         backfill::{BackfillProgress, backfill, count_indexed},
         budget::{Budget, Timer},
+        found_gate::FoundGate,
         restore::{RestoreOutcome, Source, restore},
     },
 };
@@ -126,28 +127,6 @@ pub struct Rebuild<'a, R, S> {
     pub budget: Budget,
 }
 
-/// The gate as a rebuild finds it; all zero and empty if there is none.
-struct FoundGate {
-    epoch: i64,
-    is_published: bool,
-    /// The epoch of the orders that Redis has lost; 0 if it is not stopped.
-    lost_epoch: i64,
-    is_restoring: bool,
-    restored: i64,
-    restored_after: String,
-    to_restore: i64,
-}
-
-impl FoundGate {
-    fn latest_epoch(&self) -> i64 {
-        self.epoch.max(self.lost_epoch)
-    }
-
-    fn is_complete(&self) -> bool {
-        self.epoch > 0 && !self.is_restoring && self.lost_epoch == 0
-    }
-}
-
 #[derive(Serialize)]
 struct ResetOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,7 +178,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         if activity.state == ActivityState::Draft {
             return Ok(RebuildOutcome::Draft);
         }
-        let gate = self.read_gate().await?;
+        let gate = FoundGate::read(self.redis, self.activity).await?;
         let has_begun = gate.is_restoring && gate.epoch == activity.epoch;
         let epoch_before = if has_begun { gate.epoch - 1 } else { gate.latest_epoch().max(activity.epoch) };
         let wanted_epoch = *wanted_epoch.get_or_insert(epoch_before + 1);
@@ -235,22 +214,6 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     async fn load_activity(&self) -> Result<Activity, Stop> {
         let activity = activities::load(self.sql, self.activity).await?;
         activity.ok_or(Stop::Outcome(RebuildOutcome::NotFound))
-    }
-
-    async fn read_gate(&self) -> Result<FoundGate, StoreError> {
-        let fields = ["epoch", "state", "stopped", "restoring", "restored", "restored_after", "to_restore"];
-        let mut args = vec![Keys::of(self.activity).named("gate").into()];
-        args.extend(fields.map(RedisArg::from));
-        let mut gate = Reply::new(self.redis.command("HMGET", args).await?);
-        Ok(FoundGate {
-            epoch: gate.int()?,
-            is_published: gate.text()? == ActivityState::Published.as_str(),
-            lost_epoch: gate.text()?.split_once(' ').and_then(|(epoch, _)| epoch.parse().ok()).unwrap_or_default(),
-            is_restoring: gate.int()? == 1,
-            restored: gate.int()?,
-            restored_after: gate.text()?,
-            to_restore: gate.int()?,
-        })
     }
 
     /// Writes what is left in the stream, so that the ledger has every order. Messages that cannot be written stay.
