@@ -8,12 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use dev::patroni::Patroni;
 use fastrand::Rng;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
+use support::{Buyer, Patroni, TestActivity, TestApp, activity::single_sku, eventually};
 use tokio_postgres::NoTls;
 
 /// Buyers who come before the failover, who come during it, and who come after it.

@@ -54,9 +54,9 @@ impl Sale {
     async fn start(postgres: Option<Postgres>) -> Self {
         let redis = RedisSentinel::start().await;
         let (writer, app) = redis
-            .start_app(|variables| {
+            .start_app(|settings| {
                 let url = postgres.as_ref().map(Postgres::url);
-                url.into_iter().for_each(|url| variables.set_ledger(&url).expect("a URL"));
+                url.into_iter().for_each(|url| settings.variables.set_ledger(&url).expect("a URL"));
             })
             .await;
         let activity = app.create_activity(json!({"skus": single_sku(UNITS)})).await;

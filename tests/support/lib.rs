@@ -16,6 +16,7 @@ mod issuer;
 mod ledger;
 mod openapi;
 mod order_writer;
+mod patroni;
 pub mod payments;
 mod poll;
 mod redis_cluster;
@@ -32,6 +33,7 @@ pub use self::{
     issuer::Issuer,
     openapi::OpenApi,
     order_writer::OrderWriter,
+    patroni::Patroni,
     poll::{eventually, eventually_is},
     redis_cluster::RedisCluster,
     redis_sentinel::RedisSentinel,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use dev::{manifest::Manifest, ports, process::Process, root, variables::Variables};
+use dev::{app::Settings, manifest::Manifest, ports, process::Process, root, variables::Variables};
 use nix::sys::signal::Signal;
 use redis::{Client, FromRedisValue, RedisResult};
 use tempfile::TempDir;
@@ -24,7 +24,7 @@ struct Node {
 /// A running kit. Its nodes are named by their index; at first node 0 is the primary.
 pub struct RedisSentinel {
     nodes: Vec<Node>,
-    /// HAProxy and the Sentinels.
+    /// HAProxy, then the Sentinels.
     others: Vec<Process>,
     /// The settings of the app, `redis_url` among them: HAProxy's address with the app's user.
     variables: Variables,
@@ -34,6 +34,11 @@ pub struct RedisSentinel {
 
 fn kit(script: &str) -> Command {
     Command::new(root::find().expect("the project").join("deploy/redis-sentinel").join(script))
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").args([from, to]).status().expect("cp");
+    assert!(status.success(), "{status}");
 }
 
 fn settings_in(temp_dir: &TempDir) -> PathBuf {
@@ -54,6 +59,7 @@ impl RedisSentinel {
         let configured =
             kit("configure").arg(&directory).arg(haproxy_port.to_string()).args(addresses).output().expect("configure");
         assert!(configured.status.success(), "{configured:?}");
+        copy_directory(&directory, &temp_dir.path().join("kept"));
         let read = |file: &str| fs::read_to_string(directory.join(file)).expect("a file of the kit");
         let mut variables = Variables::default();
         variables.read_lines(&read("env")).expect("variables");
@@ -104,12 +110,12 @@ impl RedisSentinel {
     }
 
     /// Starts an app on HAProxy, and its order writer in a process of its own, as the kits do: waits until that has
-    /// subscribed. `adjust` may change the app's variables.
-    pub async fn start_app(&self, adjust: impl FnOnce(&mut Variables)) -> (OrderWriter, TestApp) {
+    /// subscribed. `adjust` may change the app's settings.
+    pub async fn start_app(&self, adjust: impl FnOnce(&mut Settings)) -> (OrderWriter, TestApp) {
         let app = TestApp::with_settings(&[], |settings| {
             settings.components = Manifest::read(&settings.root).expect("a manifest").components_for("http");
             self.variables.iter().for_each(|(name, value)| settings.variables.set(name, value));
-            adjust(&mut settings.variables);
+            adjust(settings);
         });
         let writer = OrderWriter::start(&app);
         eventually("the order writer to subscribe", async || {
@@ -160,6 +166,25 @@ impl RedisSentinel {
         self.nodes[node].redis = spawn("redis-server", &node_file(&self.temp_dir, node, "redis.conf"));
     }
 
+    /// The password of the user `default`.
+    pub fn operator_password(&self) -> &str {
+        &self.operator_passwords[0]
+    }
+
+    /// Kills every Redis and Sentinel, and puts the files that `configure` wrote in place of theirs and all data.
+    pub fn lose_everything(&mut self) {
+        self.others.truncate(1);
+        self.nodes.iter_mut().for_each(|node| node.redis.kill());
+        fs::remove_dir_all(settings_in(&self.temp_dir)).expect("removed");
+        copy_directory(&self.temp_dir.path().join("kept"), &settings_in(&self.temp_dir));
+    }
+
+    /// Starts every Redis and Sentinel again, and waits as [`RedisSentinel::start`] does.
+    pub async fn start_again(&mut self) {
+        (0..self.nodes.len()).for_each(|node| self.restart(node));
+        self.start_sentinels().await;
+    }
+
     /// Runs the kit's script for a planned failover.
     pub fn fail_over(&self) -> Output {
         kit("failover").arg(settings_in(&self.temp_dir)).output().expect("failover")
@@ -180,7 +205,8 @@ fn node_file(temp_dir: &TempDir, node: usize, file: &str) -> PathBuf {
     settings_in(temp_dir).join(format!("node-{}", node + 1)).join(file)
 }
 
-fn haproxy_program() -> &'static str {
+/// HAProxy.
+pub(crate) fn haproxy_program() -> &'static str {
     // Debian installs it in `/usr/sbin`, which is only on root's PATH.
     if Path::new("/usr/sbin/haproxy").is_file() { "/usr/sbin/haproxy" } else { "haproxy" }
 }

@@ -12,7 +12,6 @@ pub mod http;
 pub mod manifest;
 pub mod nginx;
 pub mod open_files;
-pub mod patroni;
 pub mod poll;
 pub mod ports;
 pub mod postgres;

@@ -150,7 +150,7 @@ impl Drop for Postgres {
 }
 
 /// A directory for the data, and the user to run the server as, to whom it belongs.
-pub(crate) fn data_parent() -> Result<(TempDir, Option<User>)> {
+pub fn data_parent() -> Result<(TempDir, Option<User>)> {
     let (temp_dir, owner) = (TempDir::with_prefix("stampede-")?, unprivileged_user()?);
     if let Some(owner) = &owner {
         chown(temp_dir.path(), Some(owner.uid.as_raw()), Some(owner.gid.as_raw()))
@@ -175,7 +175,7 @@ fn start(directory: &Path, port: u16, variables: &[(&str, &Path)]) -> Result<Pro
 }
 
 /// The directory that contains `initdb`: on the PATH, or the last by name of those that Debian or Homebrew installed.
-pub(crate) fn bin_directory() -> Result<PathBuf> {
+pub fn bin_directory() -> Result<PathBuf> {
     let on_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     let parents = ["/usr/lib/postgresql", "/opt/homebrew/opt", "/usr/local/opt"];
     let mut versions: Vec<PathBuf> = parents
@@ -193,7 +193,7 @@ pub(crate) fn bin_directory() -> Result<PathBuf> {
 }
 
 /// The user `postgres` if this process runs as root, which PostgreSQL refuses; otherwise `None`.
-pub(crate) fn unprivileged_user() -> Result<Option<User>> {
+pub fn unprivileged_user() -> Result<Option<User>> {
     if !Uid::effective().is_root() {
         return Ok(None);
     }
@@ -201,7 +201,8 @@ pub(crate) fn unprivileged_user() -> Result<Option<User>> {
     Ok(Some(user.context("root cannot run PostgreSQL, and there is no user postgres: install the package postgresql")?))
 }
 
-pub(crate) fn command_as(user: Option<&User>, program: &Path) -> Command {
+/// A command that is run as another user, if there is one.
+pub fn command_as(user: Option<&User>, program: &Path) -> Command {
     let mut command = match user {
         None => Command::new(program),
         Some(user) => {

@@ -13,10 +13,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use nix::sys::signal::Signal;
-use tempfile::TempDir;
-
-use crate::{
+use dev::{
     http::Client,
     poll::{self, Probe},
     ports,
@@ -24,6 +21,10 @@ use crate::{
     process::{self, Process},
     root,
 };
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::redis_sentinel::haproxy_program;
 
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The password of the cluster's own roles, and of the app's.
@@ -92,6 +93,18 @@ impl Patroni {
         (0..self.nodes.len()).find(|node| self.nodes[*node].answers("/primary"))
     }
 
+    /// Waits until a node is the primary.
+    ///
+    /// # Errors
+    /// After a minute, with the nodes' output.
+    pub fn wait_until_primary(&self, node: usize) -> Result<()> {
+        let primary = poll::until("a primary", START_TIMEOUT, || {
+            let primary = self.primary();
+            Ok(if primary == Some(node) { Probe::Ready(()) } else { Probe::Pending(primary) })
+        });
+        primary.with_context(|| self.output())
+    }
+
     /// Waits until one node is the primary and the other its synchronous standby.
     ///
     /// # Errors
@@ -133,9 +146,41 @@ impl Patroni {
     /// # Errors
     /// If patronictl fails.
     pub fn switch_over(&self) -> Result<()> {
-        let mut patronictl = Command::new("patronictl");
-        patronictl.arg("-c").arg(self.nodes[0].config()).args(["switchover", "--force"]);
-        output_of(&mut patronictl, "patronictl").map(drop)
+        self.run("patronictl -c /etc/patroni/config.yml switchover --force")
+    }
+
+    /// Runs a command of shell of the kit, with the settings of the first node.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn run(&self, command: &str) -> Result<()> {
+        let command = command.replace("/etc/patroni/config.yml", &self.nodes[0].config().to_string_lossy());
+        output_of(Command::new("bash").args(["-c", &command]), "bash").map(drop)
+    }
+
+    /// What programs of PostgreSQL need to reach the primary, and patronictl the first node's settings.
+    pub fn environment(&self) -> [(&'static str, String); 5] {
+        let config = self.nodes[0].config().to_string_lossy().into_owned();
+        let (host, user, password) = ("127.0.0.1".to_owned(), "postgres".to_owned(), PASSWORD.to_owned());
+        [
+            ("PGHOST", host),
+            ("PGPORT", self.port.to_string()),
+            ("PGUSER", user),
+            ("PGPASSWORD", password),
+            ("PATRONICTL_CONFIG_FILE", config),
+        ]
+    }
+
+    /// Kills both nodes, and deletes their data. etcd keeps what it knows of the cluster.
+    ///
+    /// # Errors
+    /// If the data cannot be deleted.
+    pub fn lose_everything(&mut self) -> Result<()> {
+        for node in &mut self.nodes {
+            node.kill();
+            fs::remove_dir_all(node.directory.join("stampede"))?;
+        }
+        Ok(())
     }
 
     /// The last lines that the nodes wrote.
@@ -252,12 +297,6 @@ fn start_haproxy(directory: &Path, port: u16, nodes: &[Node; 2]) -> Result<Proce
     });
     ready.with_context(|| format!("haproxy wrote:\n{}", process.complete_output()))?;
     Ok(process)
-}
-
-/// Debian installs HAProxy in `/usr/sbin`, which is only on root's PATH.
-fn haproxy_program() -> &'static str {
-    let debian = "/usr/sbin/haproxy";
-    if Path::new(debian).is_file() { debian } else { "haproxy" }
 }
 
 fn kit_file(name: &str) -> Result<String> {
