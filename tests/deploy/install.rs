@@ -183,6 +183,39 @@ fn a_release_becomes_the_current_one_when_nothing_is_missing_and_the_one_before_
     assert!(kept.starts_with(&secrets), "{kept}");
 }
 
+/// Installs the app of `first` on another machine, whose root is `target`, as the kit's README says.
+pub fn install_app_of(first: &Path, target: &Path) {
+    let env = first.join("etc/stampede/env").to_string_lossy().into_owned();
+    let project = root::find().expect("the project");
+    for arguments in [&["--without-nginx", "--env", &env][..], &["--without-nginx"]] {
+        let output = install(&project, arguments, target);
+        assert!(output.status.success(), "{}", printed(&output));
+    }
+}
+
+#[test]
+fn another_app_takes_over_the_secrets_and_has_no_nginx() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let (_redis, first) = installed(&temp_dir);
+    let second = temp_dir.path().join("second");
+    install_app_of(&first, &second);
+    let settings = |target: &Path| fs::read_to_string(target.join("etc/stampede/env")).expect("settings");
+    assert_eq!(settings(&second), settings(&first) + "SPIN_HTTP_LISTEN_ADDR=0.0.0.0:3000\n");
+    assert!(second.join("opt/stampede/current/spin.toml").exists() && !second.join("etc/nginx").exists());
+}
+
+#[test]
+fn without_a_start_all_is_installed_although_settings_are_missing() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let output = install(&root::find().expect("the project"), &["--no-start"], temp_dir.path());
+    assert!(output.status.success() && printed(&output).contains("SHOP_URL is empty"), "{}", printed(&output));
+    for path in
+        ["opt/stampede/current/spin.toml", "etc/nginx/conf.d/stampede.conf", "etc/systemd/system/stampede.service"]
+    {
+        assert!(temp_dir.path().join(path).exists(), "{path}");
+    }
+}
+
 #[test]
 fn a_ledger_that_the_role_cannot_use_is_named_and_the_kits_own_role_can() {
     let temp_dir = TempDir::new().expect("a directory");

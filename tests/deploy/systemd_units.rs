@@ -1,6 +1,7 @@
 //! Checks the units of the self-hosted kit (G9).
 
 use std::{
+    collections::BTreeMap,
     fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -20,7 +21,10 @@ use dev::{
 use support::{HttpClient, Shop, payments::send_stripe_payment};
 use tempfile::TempDir;
 
-use crate::{install::installed, release::install_spin};
+use crate::{
+    install::{install_app_of, installed},
+    release::install_spin,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -157,15 +161,21 @@ fn unit_command(unit: &str, target: &Path, address: &str) -> Command {
         let id = user_id(unit, target);
         command.args([format!("--reuid={id}"), format!("--regid={id}"), "--clear-groups".to_owned()]);
     }
-    command.args(exec_start(unit).iter().map(|argument| in_target(argument)));
-    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+    let mut environment = BTreeMap::from([("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())]);
     for pair in unit_values(unit, "Environment").iter().flat_map(|line| line.split(' ')) {
         let (name, value) = pair.split_once('=').expect("NAME=VALUE");
-        command.env(name, in_target(value));
+        environment.insert(name.to_owned(), in_target(value));
     }
     for file in unit_values(unit, "EnvironmentFile") {
-        read_variables(Path::new(&in_target(&file))).apply_to(&mut command);
+        let lines = fs::read_to_string(in_target(&file)).expect("settings");
+        let pairs = lines.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('='));
+        environment.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
+    command.args(exec_start(unit).iter().map(|argument| {
+        let variable = argument.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+        variable.map_or_else(|| in_target(argument), |name| environment[name].clone())
+    }));
+    command.env_clear().envs(&environment);
     command.current_dir(unit_values(unit, "WorkingDirectory").first().map_or("/".to_owned(), |path| in_target(path)));
     command
 }
@@ -196,8 +206,21 @@ const BEFORE_START: &str = r#"
         chown -R "$(sed -n 's/^stampede:x:\([0-9]*\):\([0-9]*\):.*/\1:\2/p' "$0/etc/passwd")" "$0"/var/*/stampede
     }"#;
 
+fn prepare(target: &Path) {
+    install_spin(&target.join("usr/local/bin"));
+    let prepared = Command::new("sh").args(["-c", BEFORE_START]).arg(target).output().expect("sh");
+    assert!(prepared.status.success(), "{prepared:?}");
+}
+
 fn start_unit(unit: &str, target: &Path) -> Process {
     Process::spawn(unit, &mut unit_command(unit, target, "127.0.0.1:0"), None).expect("a process")
+}
+
+/// Starts the app of an installation. Returns its URL, too.
+fn start_app(target: &Path) -> (Process, String) {
+    let mut app = start_unit("stampede.service", target);
+    let url = app.wait_for_line("where it serves", TIMEOUT, parse_serving_line);
+    (app, url.unwrap_or_else(|error| panic!("{error:#}")))
 }
 
 /// Runs the line of `deploy/README.md` that calls the sweeper again and again.
@@ -213,13 +236,8 @@ fn start_sweeping(url: &str, token: &str) -> Process {
 async fn the_installed_kit_runs_as_two_services_and_is_swept() {
     let temp_dir = TempDir::new().expect("a directory");
     let (mut redis, target) = installed(&temp_dir);
-    install_spin(&target.join("usr/local/bin"));
-    let prepared = Command::new("sh").args(["-c", BEFORE_START]).arg(&target).output().expect("sh");
-    assert!(prepared.status.success(), "{prepared:?}");
-
-    let mut app = start_unit("stampede.service", &target);
-    let url =
-        app.wait_for_line("where it serves", TIMEOUT, parse_serving_line).unwrap_or_else(|error| panic!("{error:#}"));
+    prepare(&target);
+    let (mut app, url) = start_app(&target);
     let mut writer = start_unit("stampede-writer.service", &target);
     let find_channel = |line: &str| line.contains("stampede:doorbell").then_some(());
     writer.wait_for_line("its channel", TIMEOUT, find_channel).unwrap_or_else(|error| panic!("{error:#}"));
@@ -257,4 +275,21 @@ async fn the_installed_kit_runs_as_two_services_and_is_swept() {
     let (order_no, jwt) = shop.place_order("kit", "bob").await;
     shop.wait_until_pending(&order_no, &jwt).await;
     assert!(app.exited().is_none(), "{}", app.output());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn the_app_of_another_machine_listens_for_its_nginx_and_has_the_same_secrets() {
+    let temp_dir = TempDir::new().expect("a directory");
+    let (_redis, first) = installed(&temp_dir);
+    let second = temp_dir.path().join("second");
+    install_app_of(&first, &second);
+    let settings = second.join("etc/stampede/env");
+    let text = fs::read_to_string(&settings).expect("settings");
+    fs::write(settings, text.replace("=0.0.0.0:3000", "=127.0.0.2:0")).expect("written");
+    prepare(&second);
+    let (_app, url) = start_app(&second);
+    assert!(url.starts_with("http://127.0.0.2:"), "{url}");
+    let secrets = read_variables(&first.join("etc/stampede/env"));
+    HttpClient::new(&url).get("/readyz", secrets.get("admin_token")).await.is(200);
 }
