@@ -1,25 +1,19 @@
 //! Loses all stores and settings in the middle of a sale, and restores them by the scripts of deploy/backup
 //! (G19; I1, I2, I3, I4, I6).
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+mod installation;
 
-use dev::{postgres::Postgres, process::Process, root};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Mutex, time::Instant};
+
+use dev::{documents::commands, postgres::Postgres, root};
 use futures::{StreamExt, future::join_all, join, stream};
 use reqwest::Method;
 use serde_json::{Value, json};
-use support::{Buyer, TestActivity, TestApp, activity::single_sku, eventually};
+use support::{Buyer, Patroni, TestActivity, TestApp, activity::single_sku, eventually};
 use tempfile::TempDir;
-use tokio::{
-    sync::Semaphore,
-    task::{block_in_place, spawn_blocking},
-};
+use tokio::{sync::Semaphore, task::block_in_place};
+
+use self::installation::{Installation, Stores};
 
 /// Purchases before, during and after the backup.
 const PURCHASES: [usize; 3] = [20, 40, 20];
@@ -27,7 +21,6 @@ const PURCHASES: [usize; 3] = [20, 40, 20];
 const LATE_PURCHASES: usize = 10;
 const UNITS: usize = 100;
 const BUYERS: usize = 110;
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a buyer got, and when.
 struct Purchase<'a> {
@@ -53,104 +46,6 @@ impl Purchase<'_> {
 
 /// Orders accepted until the first time are restored, those sent after the second are lost.
 struct Kept(Instant, Instant);
-
-/// An installation as the self-hosted kit lays it out below a directory.
-struct Installation {
-    app: TestApp,
-    postgres: Option<Postgres>,
-    root: PathBuf,
-    backups: TempDir,
-}
-
-impl Installation {
-    fn start(backups: TempDir, postgres: Option<Postgres>) -> Self {
-        let mut root = PathBuf::new();
-        let app = TestApp::with_settings(&[], |settings| {
-            root = settings.directory.join("root");
-            settings.directory = root.join("var/lib/stampede");
-            settings
-                .variables
-                .set_ledger(&postgres.as_ref().map_or("sqlite".to_owned(), Postgres::url))
-                .expect("a URL");
-        });
-        let settings = root.join("etc/stampede");
-        fs::create_dir_all(&settings).expect("a directory");
-        fs::write(settings.join("env"), app.variables.to_lines()).expect("settings");
-        fs::copy(root.join("var/lib/stampede/runtime-config.toml"), settings.join("runtime-config.toml"))
-            .expect("a copy");
-        Self { app, postgres, root, backups }
-    }
-
-    fn script(&self, name: &str) -> Command {
-        let mut command = Command::new(root::find().expect("the project").join("deploy/backup").join(name));
-        if let Some(postgres) = &self.postgres {
-            let port = postgres.port().to_string();
-            command.envs([("PGHOST", "127.0.0.1"), ("PGUSER", "postgres"), ("PGPORT", &port)]);
-        }
-        if name == "restore" {
-            command.args(["--app", &format!("http://127.0.0.1:{}", self.app.port())]);
-        }
-        command
-    }
-
-    /// Runs `backup`, and returns the path that it prints.
-    async fn back_up(&self) -> PathBuf {
-        let mut command = self.script("backup");
-        command.arg(self.backups.path()).arg(&self.root);
-        let output = spawn_blocking(move || command.output()).await.expect("a thread").expect("backup");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("UTF-8").trim_end().into()
-    }
-
-    /// Kills every process and deletes all data and settings.
-    fn lose_everything(&mut self) {
-        self.app.with_app(|app| app.kill());
-        let redis = self.app.with_redis(|redis| {
-            redis.kill();
-            redis.directory().to_owned()
-        });
-        let mut directories = vec![self.root.clone(), redis];
-        if let Some(postgres) = &mut self.postgres {
-            postgres.crash();
-            directories.push(postgres.directory());
-        }
-        for directory in directories {
-            fs::remove_dir_all(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        }
-    }
-
-    /// Runs `restore` and starts what it asks for.
-    fn restore(&mut self, backup: &Path, options: &[&str]) {
-        // As `/` is: the users of the servers enter it.
-        let mode = || fs::metadata(&self.root).expect("ROOT").permissions().mode() & 0o777;
-        fs::create_dir(&self.root).expect("ROOT");
-        fs::set_permissions(&self.root, fs::Permissions::from_mode(0o755)).expect("a mode");
-        let mut command = self.script("restore");
-        let mut script =
-            Process::spawn("restore", command.args(options).arg(backup).arg(&self.root), None).expect("restore");
-        let wait_for = |script: &mut Process, text: &str| {
-            let found = script.wait_for_line(text, TIMEOUT, |line| line.contains(text).then_some(()));
-            found.unwrap_or_else(|error| panic!("{error:#}"));
-        };
-        wait_for(&mut script, "Start redis-server now");
-        self.app.with_redis(|redis| redis.restart()).expect("Redis");
-        if let Some(postgres) = &mut self.postgres {
-            wait_for(&mut script, "Start postgresql now");
-            postgres.crash_and_restart(Duration::ZERO).expect("PostgreSQL");
-        }
-        wait_for(&mut script, "Start stampede now");
-        self.app.restart();
-        wait_for(&mut script, "--resume");
-        assert_eq!(mode(), 0o755);
-        println!("{}", script.complete_output());
-    }
-
-    fn resume(&self) {
-        let output = self.script("restore").arg("--resume").arg(&self.root).output().expect("restore");
-        assert!(output.status.success(), "{output:?}");
-        println!("{}", String::from_utf8_lossy(&output.stdout));
-    }
-}
 
 /// Reserves, and pays if the provider's `callback` is to be sent.
 async fn buy<'a>(app: &TestApp, activity: &TestActivity, buyer: &'a Buyer, pays: bool) -> Purchase<'a> {
@@ -281,6 +176,19 @@ async fn place_silently(app: &TestApp) -> (TestActivity, i64) {
     (activity, buyers.len() as i64)
 }
 
+/// A directory for backups, an archive below it, and the settings of PostgreSQL that fill that.
+fn archive() -> (TempDir, String, String) {
+    let backups = shared_directory();
+    let archive = backups.path().join("wal");
+    fs::create_dir(&archive)
+        .and_then(|()| fs::set_permissions(&archive, fs::Permissions::from_mode(0o777)))
+        .expect("an archive");
+    let archive = archive.to_str().expect("UTF-8").to_owned();
+    let settings = fs::read_to_string(root::find().expect("the project").join("deploy/backup/postgres.conf"));
+    let settings = settings.expect("settings").replace("/var/backups/stampede/wal", &archive);
+    (backups, archive, settings)
+}
+
 /// A directory that PostgreSQL's user may enter.
 fn shared_directory() -> TempDir {
     let directory = TempDir::new().expect("a directory");
@@ -290,7 +198,7 @@ fn shared_directory() -> TempDir {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_on_sqlite_that_lost_everything_is_restored_up_to_its_backup() {
-    let mut installation = Installation::start(shared_directory(), None);
+    let mut installation = Installation::start(shared_directory(), Stores::Sqlite).await;
     let activity = installation.app.create_activity(json!({"skus": single_sku(UNITS as i64)})).await;
     let buyers = installation.app.create_buyers(&activity, BUYERS).await;
     let (silent, silent_orders) = place_silently(&installation.app).await;
@@ -311,19 +219,9 @@ async fn a_sale_on_sqlite_that_lost_everything_is_restored_up_to_its_backup() {
     judge(&installation, &activity, &buyers, &purchases, &kept, lost_at).await;
 }
 
-#[ignore = "the same with PostgreSQL: --long"]
-#[tokio::test(flavor = "multi_thread")]
-async fn a_sale_on_postgresql_that_lost_everything_is_restored_up_to_a_time_after_its_backup() {
-    let backups = shared_directory();
-    let archive = backups.path().join("wal");
-    fs::create_dir(&archive)
-        .and_then(|()| fs::set_permissions(&archive, fs::Permissions::from_mode(0o777)))
-        .expect("an archive");
-    let archive = archive.to_str().expect("UTF-8").to_owned();
-    let settings = fs::read_to_string(root::find().expect("the project").join("deploy/backup/postgres.conf"));
-    let settings = settings.expect("settings").replace("/var/backups/stampede/wal", &archive);
-    let postgres = Postgres::with_settings(&settings).expect("PostgreSQL");
-    let mut installation = Installation::start(backups, Some(postgres));
+/// Sells, backs up, closes another sale, sells on, loses everything, and restores PostgreSQL up to a time before the end.
+/// `archive` is that of deploy/backup/postgres.conf.
+async fn lose_and_restore_to_a_time(mut installation: Installation, archive: &str) {
     let activity = installation.app.create_activity(json!({"skus": single_sku(UNITS as i64)})).await;
     let buyers = installation.app.create_buyers(&activity, BUYERS).await;
     let closed = installation.app.create_activity(json!({})).await;
@@ -339,19 +237,41 @@ async fn a_sale_on_postgresql_that_lost_everything_is_restored_up_to_a_time_afte
     for buyer in &buyers[purchases.len()..][..LATE_PURCHASES] {
         purchases.push(buy(&installation.app, &activity, buyer, true).await);
     }
-    let [file] = &installation.app.query_ledger_texts("SELECT pg_walfile_name(pg_switch_wal())").await[..] else {
-        panic!("no file")
-    };
-    eventually("the late purchases to be archived", async || match Path::new(&archive).join(file).exists() {
+    let switch = installation.query_postgres("SELECT pg_walfile_name(pg_switch_wal())");
+    eventually("the late purchases to be archived", async || match Path::new(archive).join(&switch).exists() {
         true => Ok(()),
-        false => Err(file),
+        false => Err(&switch),
     })
     .await;
     let lost_at = Instant::now();
     block_in_place(|| {
         installation.lose_everything();
-        installation.restore(&backup, &["--wal", &archive, "--until", until]);
+        installation.restore(&backup, &["--wal", archive, "--until", until]);
     });
     installation.app.reserve(&closed, &late_buyer, "a", 1).await.is_problem(410, "ended");
     judge(&installation, &activity, &buyers, &purchases, &kept, lost_at).await;
+}
+
+#[ignore = "the same with PostgreSQL: --long"]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_on_postgresql_that_lost_everything_is_restored_up_to_a_time_after_its_backup() {
+    let (backups, archive, settings) = archive();
+    let postgres = Postgres::with_settings(&settings).expect("PostgreSQL");
+    let installation = Installation::start(backups, Stores::Postgres(postgres)).await;
+    lose_and_restore_to_a_time(installation, &archive).await;
+}
+
+#[ignore = "the same with the kits of Patroni and Sentinel: --long"]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_on_patroni_and_sentinel_that_lost_everything_is_restored_up_to_a_time_after_its_backup() {
+    let (backups, archive, settings) = archive();
+    let patroni = Patroni::start().expect("Patroni");
+    let file = backups.path().join("postgres.conf");
+    fs::write(&file, &settings).expect("written");
+    for command in commands(&settings).iter().filter(|command| command.starts_with("patronictl ")) {
+        patroni.run(&command.replace(" postgres.conf", &format!(" {}", file.display()))).expect(command);
+    }
+    patroni.wait_until_synchronous().expect("a synchronous standby");
+    let installation = Installation::start(backups, Stores::kits(patroni).await).await;
+    lose_and_restore_to_a_time(installation, &archive).await;
 }

@@ -1,8 +1,17 @@
 //! Finds the commands that documents and commented files tell their readers to type.
 
 /// How a command begins in running text and in comments.
-const PROGRAMS: [&str; 8] =
-    ["scripts/", "deploy/production-manifest", "cargo ", "spin ", "sudo ", "redis-cli ", "certbot ", "systemctl "];
+const PROGRAMS: [&str; 9] = [
+    "scripts/",
+    "deploy/production-manifest",
+    "cargo ",
+    "spin ",
+    "sudo ",
+    "redis-cli ",
+    "certbot ",
+    "systemctl ",
+    "patronictl ",
+];
 
 /// The commands of `text`, in its order: the lines of blocks of `sh` and `sql`, commands between backticks, and commands
 /// that stand indented in a comment.

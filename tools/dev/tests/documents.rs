@@ -125,9 +125,11 @@ fn every_script_in_a_document_exists_and_knows_the_options_that_it_is_called_wit
 
 const CI: &str = ".github/workflows/ci.yml";
 
+const INSTALLATION: &str = "tests/chaos/restore/installation.rs";
+
 /// The file in which a test runs a command that a reader types, what names the run there, and the commands. A suite does not
 /// run itself: CI runs it.
-const RUNS: [(&str, &str, &[&str]); 24] = [
+const RUNS: [(&str, &str, &[&str]); 29] = [
     ("tests/e2e/supervision.rs", "join(\"scripts/up\")", &["scripts/up"]),
     ("tests/e2e/supervision.rs", "starts_with(\"scripts/stampede \")", &["scripts/stampede --buyers "]),
     ("tests/deploy/release.rs", "commands()[0]", &["tar xzf stampede-*.tar.gz && cd stampede-*/"]),
@@ -136,13 +138,22 @@ const RUNS: [(&str, &str, &[&str]); 24] = [
     ("tests/deploy/install.rs", "\"deploy/self-hosted/install\")) =>", &["sudo deploy/self-hosted/install"]),
     ("tests/deploy/install.rs", "(\"sudoedit\", file)) =>", &["sudoedit "]),
     ("tests/deploy/install.rs", "&[\"rollback\"]", &["sudo deploy/self-hosted/install rollback"]),
+    (
+        "tests/deploy/install.rs",
+        "\"--without-nginx\", \"--env\"",
+        &["sudo deploy/self-hosted/install --without-nginx "],
+    ),
+    ("tests/deploy/install.rs", "&[\"--no-start\"]", &["sudo deploy/self-hosted/install --no-start"]),
     ("tests/deploy/install.rs", "commands(\"redis.conf\")", &["redis-cli "]),
     ("tests/deploy/install.rs", "commands(\"postgres.sql\")", &["sudo -u postgres psql "]),
     ("tests/deploy/systemd_units.rs", "starts_with(\"while \")", &["while "]),
     ("tests/deploy/systemd_units.rs", "fn the_production_manifest_", &["deploy/production-manifest"]),
     ("tests/deploy/tls.rs", "acme-challenge/token", &["certbot certonly --webroot -w /var/www/html"]),
-    ("tests/chaos/restore.rs", "self.script(\"backup\")", &["sudo deploy/backup/backup "]),
-    ("tests/chaos/restore.rs", "self.script(\"restore\")", &["sudo deploy/backup/restore "]),
+    (INSTALLATION, "self.script(\"backup/backup\")", &["sudo deploy/backup/backup "]),
+    (INSTALLATION, "self.script(\"backup/restore\")", &["sudo deploy/backup/restore "]),
+    (INSTALLATION, "\"REDISCLI_AUTH\"", &[". /etc/stampede/kit/operator", "sudo REDISCLI_AUTH="]),
+    (INSTALLATION, "patroni.lose_everything()", &["sudo mv "]),
+    ("tests/chaos/restore.rs", "starts_with(\"patronictl \")", &["patronictl "]),
     ("tests/chaos/restore.rs", "\"deploy/backup/postgres.conf\"", &["sudo install ", "sudo cp ", "sudo systemctl "]),
     ("tools/dev/src/manifest.rs", "fn spin_build_builds_", &["spin build", "spin watch"]),
     ("tools/dev/src/suites/plan.rs", "fn rust", &["cargo test --release -p domain"]),
