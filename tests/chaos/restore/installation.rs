@@ -19,13 +19,22 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub enum Stores {
     Sqlite,
     Postgres(Postgres),
-    Kits { redis: RedisSentinel, patroni: Patroni, primary: usize, writer: Option<OrderWriter> },
+    Kits(Box<Kits>),
+}
+
+/// The kits of Sentinel and Patroni, and the order writer that goes with Sentinel.
+pub struct Kits {
+    redis: RedisSentinel,
+    patroni: Patroni,
+    /// Patroni's node on which everything was until it was lost, and is restored.
+    primary: usize,
+    writer: Option<OrderWriter>,
 }
 
 impl Stores {
     pub async fn kits(patroni: Patroni) -> Self {
         let primary = patroni.primary().expect("a primary");
-        Self::Kits { redis: RedisSentinel::start().await, patroni, primary, writer: None }
+        Self::Kits(Box::new(Kits { redis: RedisSentinel::start().await, patroni, primary, writer: None }))
     }
 
     /// What the scripts need to reach the stores as an operator.
@@ -36,9 +45,9 @@ impl Stores {
                 let (host, user) = ("127.0.0.1".to_owned(), "postgres".to_owned());
                 vec![("PGHOST", host), ("PGUSER", user), ("PGPORT", postgres.port().to_string())]
             }
-            Self::Kits { redis, patroni, .. } => {
-                let password = [("REDISCLI_AUTH", redis.operator_password().to_owned())];
-                patroni.environment().into_iter().chain(password).collect()
+            Self::Kits(kits) => {
+                let password = [("REDISCLI_AUTH", kits.redis.operator_password().to_owned())];
+                kits.patroni.environment().into_iter().chain(password).collect()
             }
         }
     }
@@ -63,9 +72,10 @@ impl Installation {
         let app = match &mut stores {
             Stores::Sqlite => TestApp::with_settings(&[], |settings| lay_out(settings, "sqlite")),
             Stores::Postgres(postgres) => TestApp::with_settings(&[], |settings| lay_out(settings, &postgres.url())),
-            Stores::Kits { redis, patroni, writer, .. } => {
-                let (started, app) = redis.start_app(|settings| lay_out(settings, &patroni.url())).await;
-                *writer = Some(started);
+            Stores::Kits(kits) => {
+                let ledger = kits.patroni.url();
+                let (writer, app) = kits.redis.start_app(|settings| lay_out(settings, &ledger)).await;
+                kits.writer = Some(writer);
                 app
             }
         };
@@ -122,10 +132,10 @@ impl Installation {
                 postgres.crash();
                 directories.push(postgres.directory());
             }
-            Stores::Kits { redis, patroni, writer, .. } => {
-                drop(writer.take());
-                redis.lose_everything();
-                patroni.lose_everything().expect("lost");
+            Stores::Kits(kits) => {
+                drop(kits.writer.take());
+                kits.redis.lose_everything();
+                kits.patroni.lose_everything().expect("lost");
             }
         }
         for directory in directories {
@@ -151,7 +161,7 @@ impl Installation {
             let found = script.wait_for_line(text, TIMEOUT, |line| line.contains(text).then_some(()));
             found.unwrap_or_else(|error| panic!("{error:#}"));
         };
-        if !matches!(self.stores, Stores::Kits { .. }) {
+        if !matches!(self.stores, Stores::Kits(_)) {
             wait_for(&mut script, "Start redis-server now");
             self.app.with_redis(|redis| redis.restart()).expect("Redis");
         }
@@ -166,8 +176,8 @@ impl Installation {
         assert_eq!(mode(&self.root), 0o755);
         assert_eq!(read(&self.root.join("etc/stampede/env")), self.app.variables.to_lines());
         assert_eq!(read(&redis_conf), "port 6379\ninclude /etc/redis/stampede.conf\n");
-        if let Stores::Kits { writer, .. } = &mut self.stores {
-            *writer = Some(OrderWriter::start(&self.app));
+        if let Stores::Kits(kits) = &mut self.stores {
+            kits.writer = Some(OrderWriter::start(&self.app));
         }
     }
 
@@ -179,19 +189,17 @@ impl Installation {
             command.env_remove("PGHOST").args(["--only", part]).args(options).arg(backup);
             println!("{}", stdout(&mut command));
         };
-        if !matches!(self.stores, Stores::Kits { .. }) {
+        if !matches!(self.stores, Stores::Kits(_)) {
             return false;
         }
         restore("redis", &[]);
         restore("ledger", options);
-        let Stores::Kits { redis, patroni, primary, .. } = &mut self.stores else { return false };
-        Handle::current().block_on(redis.start_again());
-        patroni.bring_back(*primary).expect("Patroni");
-        patroni.wait_until_primary(*primary).expect("a primary");
-        patroni
-            .bring_back(1 - *primary)
-            .and_then(|()| patroni.wait_until_synchronous())
-            .expect("a synchronous standby");
+        let Stores::Kits(kits) = &mut self.stores else { return false };
+        Handle::current().block_on(kits.redis.start_again());
+        let (patroni, primary) = (&mut kits.patroni, kits.primary);
+        patroni.bring_back(primary).expect("Patroni");
+        patroni.wait_until_primary(primary).expect("a primary");
+        patroni.bring_back(1 - primary).and_then(|()| patroni.wait_until_synchronous()).expect("a synchronous standby");
         true
     }
 

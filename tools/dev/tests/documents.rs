@@ -152,7 +152,7 @@ const RUNS: [(&str, &str, &[&str]); 29] = [
     (INSTALLATION, "self.script(\"backup/backup\")", &["sudo deploy/backup/backup "]),
     (INSTALLATION, "self.script(\"backup/restore\")", &["sudo deploy/backup/restore "]),
     (INSTALLATION, "\"REDISCLI_AUTH\"", &[". /etc/stampede/kit/operator", "sudo REDISCLI_AUTH="]),
-    (INSTALLATION, "patroni.lose_everything()", &["sudo mv "]),
+    (INSTALLATION, "kits.patroni.lose_everything()", &["sudo mv "]),
     ("tests/chaos/restore.rs", "starts_with(\"patronictl \")", &["patronictl "]),
     ("tests/chaos/restore.rs", "\"deploy/backup/postgres.conf\"", &["sudo install ", "sudo cp ", "sudo systemctl "]),
     ("tools/dev/src/manifest.rs", "fn spin_build_builds_", &["spin build", "spin watch"]),
