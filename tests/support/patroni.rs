@@ -100,7 +100,7 @@ impl Patroni {
     pub fn wait_until_primary(&self, node: usize) -> Result<()> {
         let primary = poll::until("a primary", START_TIMEOUT, || {
             let primary = self.primary();
-            Ok(if primary == Some(node) { Probe::Ready(()) } else { Probe::Pending(primary) })
+            Ok(if primary == Some(node) { Probe::Ready(()) } else { Probe::Pending(format!("{primary:?}")) })
         });
         primary.with_context(|| self.output())
     }
