@@ -21,21 +21,28 @@ async fn only_an_unexpired_token_of_our_issuer_and_audience_is_accepted() {
     let now = OffsetDateTime::now_utc().unix_timestamp();
     let signed = valid_claims.sign(variables);
     let with_claim = |name: &str, value: Value| valid_claims.clone().with_claim(name, value).sign(variables);
-    for (case, token) in [
-        ("none at all", String::new()),
-        ("noise", "noise".to_owned()),
-        ("no signature", format!("{}.", signed.rsplit_once('.').expect("a token").0)),
-        ("another key", valid_claims.sign_with(Algorithm::HS256, "another key that is long enough to sign")),
-        ("another algorithm", valid_claims.sign_with(Algorithm::HS512, variables.get("jwt_key"))),
-        ("a user of 10 kB", with_claim("sub", json!("u".repeat(10_000)))),
-        ("expired", with_claim("exp", json!(now - 3600))),
-        ("another issuer", with_claim("iss", json!("https://evil.example"))),
-        ("another audience", with_claim("aud", json!("another shop"))),
+    // While the sandbox is on, the reason is in the detail.
+    for (case, token, reason) in [
+        ("none at all", String::new(), "Bearer"),
+        ("noise", "noise".to_owned(), "malformed"),
+        ("no signature", format!("{}.", signed.rsplit_once('.').expect("a token").0), "signature"),
+        ("another key", valid_claims.sign_with(Algorithm::HS256, "another key that is long enough to sign"), "signature"),
+        ("another algorithm", valid_claims.sign_with(Algorithm::HS512, variables.get("jwt_key")), "algorithm"),
+        ("a user of 8 kB", with_claim("sub", json!("u".repeat(8_000))), "sub"),
+        ("no user", with_claim("sub", json!(null)), "sub"),
+        ("too many groups", with_claim("groups", json!("g".repeat(10_000))), "too long"),
+        ("expired", with_claim("exp", json!(now - 3600)), "expired"),
+        ("another issuer", with_claim("iss", json!("https://evil.example")), "iss"),
+        ("a last slash", with_claim("iss", json!(format!("{}/", variables.get("jwt_issuer")))), "iss"),
+        ("another audience", with_claim("aud", json!("another shop")), "aud"),
     ] {
         app.request_ticket(&activity.id, &token).await.of(case).is_problem(401, "unauthenticated");
-        app.http.get("/api/orders", &token).await.of(case).is_problem(401, "unauthenticated");
+        let response = app.http.get("/api/orders", &token).await.of(case).is_problem(401, "unauthenticated");
+        assert!(response.text("detail").contains(reason), "{case}: {response:?}");
     }
     app.request_ticket(&activity.id, &signed).await.is(201);
+    let large = with_claim("groups", json!(vec!["0c2e6ad4-72a7-4d3c-9d57-0123456789ab"; 200]));
+    app.request_ticket(&activity.id, &large).await.is(201);
     // The scheme `Bearer` is case-insensitive.
     let headers = [("authorization", format!("bearer {signed}"))];
     let response = app.http.send_with_headers(Method::GET, "/api/orders", &headers, "").await.expect("an answer");

@@ -22,8 +22,8 @@ use crate::{
 /// Tolerated clock difference, in seconds.
 pub const LEEWAY_SECONDS: u64 = 60;
 
-/// Maximum length of a token, in bytes; longer texts are refused without verification.
-const MAX_TOKEN_BYTES: usize = 8 * 1024;
+/// Maximum length of a token, in bytes: with 200 groups it has 11 KB. Longer texts are refused without verification.
+const MAX_TOKEN_BYTES: usize = 12 * 1024;
 
 /// Claims of a valid token. An optional one that is absent or cannot be read is the least.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,10 +44,13 @@ pub struct Claims {
 struct RawClaims(HashMap<String, Box<RawValue>>);
 
 impl RawClaims {
-    /// Reads the claims of a token without verifying anything; `None` if it is too long or has none.
-    fn of(token: &str) -> Option<Self> {
-        let claims = token.split('.').nth(1).filter(|_| token.len() <= MAX_TOKEN_BYTES)?;
-        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+    /// Reads the claims of a token without verifying anything.
+    fn of(token: &str) -> Result<Self, TokenError> {
+        if token.len() > MAX_TOKEN_BYTES {
+            return Err(TokenError::TooLong);
+        }
+        let claims = token.split('.').nth(1).and_then(|claims| BASE64_URL_SAFE_NO_PAD.decode(claims).ok());
+        claims.and_then(|claims| serde_json::from_slice(&claims).ok()).ok_or(TokenError::Malformed)
     }
 
     fn get<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
@@ -68,8 +71,10 @@ impl RawClaims {
 /// Why a token is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenError {
-    /// It is no JWT, or too long.
+    /// It is no JWT.
     Malformed,
+    /// It has more than 12 KB.
+    TooLong,
     /// It is signed with another algorithm.
     Algorithm,
     /// It is not signed with one of the keys.
@@ -92,6 +97,7 @@ impl TokenError {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
+            Self::TooLong => "too_long",
             Self::Algorithm => "algorithm",
             Self::Forged => "signature",
             Self::Claim(name) => name,
@@ -107,12 +113,19 @@ impl TokenError {
     pub fn may_be_forged(self) -> bool {
         matches!(self, Self::Malformed | Self::Algorithm | Self::Forged | Self::Unconfirmed)
     }
+
+    /// Whether the issuer has made the token, but not as the variables `jwt_…` or its user's name demand: each sign-in of
+    /// this user, or of all of them, gets such a token.
+    #[must_use]
+    pub fn is_misconfigured(self) -> bool {
+        matches!(self, Self::Claim(_) | Self::Unnameable)
+    }
 }
 
 /// Returns the user whom a token names, without verifying anything. Only for refusing it.
 #[must_use]
 pub fn unverified_user(token: &str) -> Option<UserId> {
-    RawClaims::of(token)?.get("sub")
+    RawClaims::of(token).ok()?.get("sub")
 }
 
 /// Maximum number of keys; a token without a known `kid` is tried with those that have none.
@@ -218,8 +231,8 @@ impl Rules {
         if header.alg != self.algorithm {
             return Err(TokenError::Algorithm);
         }
-        let (claims, (message, signature)) =
-            RawClaims::of(token).zip(token.rsplit_once('.')).ok_or(TokenError::Malformed)?;
+        let claims = RawClaims::of(token)?;
+        let (message, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
         if !crypto::verify(signature, message.as_bytes(), key, self.algorithm).unwrap_or(false) {
             return Err(TokenError::Forged);
         }

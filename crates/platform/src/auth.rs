@@ -34,12 +34,15 @@ thread_local! {
 /// `unauthenticated` if the token is missing or not valid; `not_ready` if the `jwt_…` variables are wrong, or the
 /// issuer's keys are not known.
 pub async fn user(request: &Request) -> Result<Claims, ApiError> {
-    verify_token(request).await?.map_err(unauthenticated)
+    match verify_token(request).await? {
+        Ok(claims) => Ok(claims),
+        Err(error) => Err(unauthenticated(error).await),
+    }
 }
 
 /// Returns the `unauthenticated` error for an invalid or expired token, and `not_ready` for one that may be valid.
-#[must_use]
-pub fn unauthenticated(error: TokenError) -> ApiError {
+pub async fn unauthenticated(error: TokenError) -> ApiError {
+    let is_sandbox_on = settings::find(|variables| Ok(&*variables.get("sandbox") == "on")).await.is_ok_and(|is_on| *is_on);
     match error {
         TokenError::Unnameable => {
             let detail = "The name of this account cannot be used: it has spaces at its ends or two in a row, or \
@@ -49,6 +52,14 @@ pub fn unauthenticated(error: TokenError) -> ApiError {
         TokenError::Unconfirmed => {
             let detail = "Your sign-in cannot be checked now. Nothing is lost: ask again.";
             Problem::new(Code::NotReady, detail).retry_after(2)
+        }
+        TokenError::TooLong => {
+            Problem::new(Code::Unauthenticated, "The token is too long: more than 12 KB. Put fewer groups into it.")
+        }
+        // Whoever signs in at a real shop cannot mend its configuration.
+        _ if is_sandbox_on => {
+            let detail = format!("The token is refused because of: {}. docs/sign-in.md has the reasons.", error.reason());
+            Problem::new(Code::Unauthenticated, detail)
         }
         _ => Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again."),
     }
@@ -71,15 +82,17 @@ pub async fn verify_token(request: &Request) -> Result<Result<Claims, TokenError
             IssuerKeys { redis, key_value, http_client, url, memory }.verify(verifier, &token).await?
         }
     };
-    Ok(result.inspect_err(|error| log_refusal(error.reason())))
+    Ok(result.inspect_err(|error| log_refusal(*error)))
 }
 
-/// Logs, once a minute, why sign-in tokens are refused: any client can send them.
-fn log_refusal(reason: &'static str) {
+/// Logs, once a minute, why sign-in tokens are refused: any client can send them. An error is what the issuer signed.
+fn log_refusal(error: TokenError) {
+    let reason = error.reason();
     let number = REFUSED_SIGN_INS
         .with_borrow_mut(|limits| limits.entry(reason).or_insert_with(|| LogLimit::new(60_000)).count(clock::now()));
     if let Some(number) = number {
-        log::info("sign-in refused", &[("because", reason.into()), ("number", number.into())]);
+        let level = if error.is_misconfigured() { "error" } else { "info" };
+        log::write(level, "sign-in refused", &[("because", reason.into()), ("number", number.into())]);
     }
 }
 

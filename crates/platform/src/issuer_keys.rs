@@ -116,8 +116,11 @@ impl<R: Redis, K: KeyValue, H: HttpClient> IssuerKeys<'_, R, K, H> {
     ) -> Result<Result<Claims, TokenError>, StoreError> {
         let mut held = self.keys(false).await?;
         let mut result = verifier.verify(token, &held.keys);
-        if matches!(result, Err(KeySetError::UnknownKey { .. })) {
-            held = self.keys(true).await.unwrap_or(held);
+        if matches!(result, Err(KeySetError::UnknownKey { .. }))
+            && let Ok(newer) = self.keys(true).await
+            && newer.fetched_at > held.fetched_at
+        {
+            held = newer;
             result = verifier.verify(token, &held.keys);
         }
         Ok(result.map_err(|error| match error {

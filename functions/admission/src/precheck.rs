@@ -118,16 +118,19 @@ impl Eligible {
         if is_banned {
             return Err(Problem::new(Code::Banned, BANNED).into());
         }
-        let claims = auth::verify_token(request).await?.map_err(|error| {
+        let claims = match auth::verify_token(request).await? {
+            Ok(claims) => claims,
             // A page that was left open sends an expired token: that is no abuse. An unconfirmed token is forged, or of a
             // key that the issuer has just published. It counts either way: an address with many only makes
             // its visitors suspicious, and no valid token is refused for it.
-            if error.may_be_forged() {
-                instance_counts::record_abuse(activity, ip.to_owned());
+            Err(error) => {
+                if error.may_be_forged() {
+                    instance_counts::record_abuse(activity, ip.to_owned());
+                }
+                instance_counts::record_refused_sign_in(activity, error);
+                return Err(auth::unauthenticated(error).await);
             }
-            instance_counts::record_refused_sign_in(activity, error);
-            auth::unauthenticated(error)
-        })?;
+        };
         let cached_gate = activity_cache::gate(activity).await?;
         let cached = activity_cache::activity(activity).await?;
         let now = cached_gate.redis_time(clock::now());

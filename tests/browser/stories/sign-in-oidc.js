@@ -139,6 +139,57 @@ test("an answer of the provider that this tab has not asked for signs nobody in"
   expect(await page.evaluate(() => localStorage.getItem("stampede.token"))).toBeNull();
 });
 
+test("a buyer who comes back to the provider's answer goes on to the sale", async ({ newPage, identity: _ }) => {
+  const { id } = await publish();
+  const page = await open(newPage, `/sale?activity=${id}`);
+  await page.getByTestId("take-part").click();
+  const answer = page.waitForRequest(/\/signed-in\?/);
+  await enterProvider(page, unique("bea"));
+  await page.waitForURL(/\/sale\?/);
+  await page.goto((await answer).url());
+  await page.waitForURL(`**/sale?activity=${id}`);
+});
+
+test("a sign-in goes on where the provider did not answer, and begins again where its answer was lost", async ({ newPage, identity: _ }) => {
+  const page = await open(newPage, "/orders");
+  await page.getByTestId("sign-in").click();
+  let requests = 0;
+  await page.context().route(/\/token$/, (route) => ((requests += 1) === 1 ? route.abort() : route.continue()));
+  const user = unique("cleo");
+  await enterProvider(page, user);
+  await page.waitForURL(/\/orders/);
+  await expect(page.getByTestId("user")).toHaveText(user);
+  expect(requests).toBe(2);
+
+  await page.evaluate(() => localStorage.clear());
+  await page.context().unroute(/\/token$/);
+  await page.goto("/orders");
+  let isLost = true;
+  await page.context().route(/\/token$/, async (route) => {
+    if (!isLost) return route.continue();
+    isLost = false;
+    await route.fetch();
+    await route.abort();
+  });
+  await page.getByTestId("sign-in").click();
+  // The provider asks for consent again, because the code was sent twice.
+  await page.locator("button:has-text('Continue')").click();
+  await expect(page.getByTestId("user")).toHaveText(user);
+  await page.waitForURL(/\/orders/);
+});
+
+test("a page says why nobody can sign in", async ({ newPage, identity: _, words }) => {
+  const page = await newPage();
+  await page.context().route(/openid-configuration/, (route) => route.fulfill({ json: { issuer: "https://other.example" } }));
+  await page.goto("/orders");
+  await page.getByTestId("sign-in").click();
+  await expect(page.locator("dialog")).toContainText(words["sign_in.no_provider"]);
+  await page.addInitScript(() => Object.defineProperty(globalThis, "sessionStorage", { get: () => { throw new Error("blocked"); } }));
+  await page.reload();
+  await page.getByTestId("sign-in").click();
+  await expect(page.locator("dialog")).toContainText(words["sign_in.no_storage"]);
+});
+
 test("the library is the published one", () => {
   const packaged = readFileSync(createRequire(import.meta.url).resolve("oauth4webapi"), "utf8");
   const vendored = new URL("../../../static/assets/vendor/oauth4webapi/oauth4webapi.js", import.meta.url);

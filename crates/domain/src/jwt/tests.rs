@@ -156,6 +156,17 @@ fn the_unverified_user_is_the_subject_of_a_token() {
 }
 
 #[test]
+fn a_token_with_hundreds_of_groups_is_read_and_one_of_more_than_12_kb_is_too_long() {
+    let verify = |groups: usize| {
+        let groups: Vec<_> = (0..groups).map(|n| format!("0c2e6ad4-72a7-4d3c-9d57-{n:012}")).collect();
+        let token = token_with("groups", Some(&json!(groups).to_string()));
+        (token.len(), verifier().verify(&token).map(|claims| claims.groups.len()))
+    };
+    assert_eq!(verify(200), (10_579, Ok(200)));
+    assert_eq!(verify(240).1, Err(TokenError::TooLong));
+}
+
+#[test]
 fn another_algorithm_or_key_is_refused_and_only_a_valid_signature_expires() {
     let old = json!({"sub": "ada", "exp": 1, "iss": "shop", "aud": "stampede"});
     let good = token(&claims());

@@ -20,6 +20,7 @@ const URL: &str = "https://id.example/jwks";
 const PEM: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n\
     -----END PRIVATE KEY-----\n";
 const PUBLIC: &str = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+const OTHER_PUBLIC: &str = "GZ9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE";
 
 /// An issuer that takes 100 ms to answer, and the stores.
 #[derive(Default)]
@@ -48,8 +49,11 @@ impl World {
     }
 
     fn publish(&self, kids: &[&str]) {
-        let keys: Vec<Value> =
-            kids.iter().map(|kid| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": PUBLIC})).collect();
+        self.publish_key(kids, PUBLIC);
+    }
+
+    fn publish_key(&self, kids: &[&str], x: &str) {
+        let keys: Vec<Value> = kids.iter().map(|kid| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x})).collect();
         *self.answer.borrow_mut() = Some(json!({ "keys": keys }).to_string());
     }
 
@@ -110,6 +114,18 @@ fn a_key_that_is_new_is_fetched_and_a_key_that_is_gone_is_refused() {
     world.pass(360_000);
     assert_eq!(world.is_valid(&other, "b"), Ok(true));
     assert_eq!(world.machine.fetches.get(), 3);
+}
+
+#[test]
+fn a_new_key_under_an_old_name_is_fetched() {
+    let world = World::publishing(&[]);
+    world.publish_key(&["a"], OTHER_PUBLIC);
+    let memory = Flight::default();
+    assert_eq!(world.is_valid(&memory, "a"), Ok(false));
+    world.publish(&["a"]);
+    world.pass(MIN_REFETCH_MS + 200);
+    assert_eq!(world.is_valid(&memory, "a"), Ok(true));
+    assert_eq!(world.machine.fetches.get(), 2);
 }
 
 #[test]

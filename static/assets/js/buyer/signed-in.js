@@ -13,7 +13,7 @@ try {
 } catch (error) {
   // An expired attempt, a visitor who declined, or a provider that is away.
   console.info("sign-in failed:", error.code ?? error.name, error.message);
-  setText(byId("state"), t("sign_in.failed"));
+  setText(byId("state"), t(error.reason ? `sign_in.no_${error.reason}` : "sign_in.failed"));
   setVisible(byId("spinner"), false);
   setVisible(byId("failed"), true);
 }

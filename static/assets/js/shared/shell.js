@@ -132,7 +132,8 @@ async function signInByWay() {
     const token = await (await loadWay()).signIn();
     if (token) renderAndNotify();
     return token;
-  } catch {
-    return (await confirmDialog(t("problem.unreachable"), t("again"), t("close"))) ? signInByWay() : null;
+  } catch (error) {
+    const text = t(error.reason ? `sign_in.no_${error.reason}` : "problem.unreachable");
+    return (await confirmDialog(text, t("again"), t("close"))) ? signInByWay() : null;
   }
 }

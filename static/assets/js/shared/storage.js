@@ -6,6 +6,9 @@ export const device = open("localStorage");
 /** Values of this tab. */
 export const tab = open("sessionStorage");
 
+/** Whether values in this storage outlive the page. */
+export const isKept = (storage) => storage instanceof Storage;
+
 function open(name) {
   try {
     const storage = globalThis[name];

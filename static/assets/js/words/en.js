@@ -18,6 +18,9 @@ export const words = {
   "sign_in.finishing": "Signing you in…",
   "sign_in.failed": "That did not sign you in. Please try again.",
   "sign_in.buy": "Sign in to buy",
+  "sign_in.no_provider": "The sign-in service cannot be reached, or the shop has not set it up right. Try again, or tell the shop.",
+  "sign_in.no_answer": "The sign-in service does not answer. Reload this page to go on.",
+  "sign_in.no_storage": "This browser does not let the page store anything, so nobody can sign in. Allow cookies and site data for it, then try again.",
 
   "list.title": "Drops",
   "list.none": "No drop is planned right now. Come back soon.",

@@ -18,6 +18,9 @@ export const words = {
   "sign_in.finishing": "正在登录…",
   "sign_in.failed": "登录未成功，请重试。",
   "sign_in.buy": "登录并抢购",
+  "sign_in.no_provider": "无法连接登录服务，或商店的登录设置有误。请重试，或告知商店。",
+  "sign_in.no_answer": "登录服务没有回应。请刷新页面后继续。",
+  "sign_in.no_storage": "浏览器不允许本页保存数据，因此无法登录。请允许本站使用 Cookie 和网站数据，然后重试。",
 
   "list.title": "限时发售",
   "list.none": "目前没有活动，请稍后再来。",
