@@ -19,7 +19,7 @@ use domain::{
         admission::{ChallengeOptions, Reservation, Solution},
         operators::{Ban, ReplayEvents, Restock, Shedding},
         orders::{CallbackBody, SessionEnded},
-        payments::{PaymentCall, RefundState, SessionClosed, SessionOpened},
+        payments::{PaymentCall, RefundAnswer, SessionClosed, SessionOpened},
     },
     client_address,
     http::{
@@ -350,7 +350,7 @@ fn messages_about_payments_are_read_or_refused() {
     fuzz(&samples, |bytes| {
         is_stable::<SessionOpened>(bytes);
         is_stable::<SessionClosed>(bytes);
-        is_stable::<RefundState>(bytes);
+        is_stable::<RefundAnswer>(bytes);
         is_stable::<PaymentCall>(bytes);
         let _ = body::parse::<CallbackBody>(bytes);
         let _ = body::parse::<SessionEnded>(bytes);

@@ -4,7 +4,7 @@
 //! out. A refund succeeds at once.
 
 use domain::{
-    api::payments::{CreateRefund, PaymentCall, RefundOutcome, RefundState, SessionClosed, SessionOpened},
+    api::payments::{CreateRefund, PaymentCall, RefundOutcome, RefundAnswer, SessionClosed, SessionOpened},
     http::{
         body,
         problem::{Code, Problem},
@@ -38,13 +38,13 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         PaymentCall::CreateRefund(refund) => Response::json(200, &create_refund(refund).await?),
         PaymentCall::GetRefund(get) => {
             let status = RefundOutcome::Succeeded;
-            Response::json(200, &RefundState { refund: get.refund, status, reason: String::new() })
+            Response::json(200, &RefundAnswer { refund: get.refund, status, reason: String::new() })
         }
     })
 }
 
 /// Sends the callback of a refund before answering, as a fast provider may.
-async fn create_refund(refund: CreateRefund) -> Result<RefundState, ApiError> {
+async fn create_refund(refund: CreateRefund) -> Result<RefundAnswer, ApiError> {
     let CreateRefund { order_no, payment, money, failures } = refund;
     // A retry after a failed refund is a new refund.
     let id = format!("re_{payment}_{failures}");
@@ -52,5 +52,5 @@ async fn create_refund(refund: CreateRefund) -> Result<RefundState, ApiError> {
         "order_no": order_no, "payment": payment, "refund": id, "amount": money.amount, "currency": money.currency,
     });
     send_webhook("refund.succeeded", &format!("evt_{id}"), data).await?;
-    Ok(RefundState { refund: id, status: RefundOutcome::Pending, reason: String::new() })
+    Ok(RefundAnswer { refund: id, status: RefundOutcome::Pending, reason: String::new() })
 }

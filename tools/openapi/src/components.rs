@@ -58,7 +58,10 @@ pub fn problem_response(codes: &[Code], limited: bool) -> Value {
     let descriptions: Vec<String> =
         codes.iter().map(|code| format!("`{}`: {}", code.as_str(), code.description())).collect();
     let names: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
-    let occurrence = json!({ "properties": { "status": { "const": codes[0].status() }, "code": { "enum": names } } });
+    // Types and one-value enums rather than `const`: generators merge them with the members of `Problem`.
+    let occurrence = json!({ "properties": {
+        "status": { "type": "integer", "enum": [codes[0].status()] }, "code": { "type": "string", "enum": names },
+    } });
     let schema = json!({ "allOf": [reference("schemas", "Problem"), occurrence] });
     json!({
         "description": descriptions.join(" "),

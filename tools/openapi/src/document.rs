@@ -8,7 +8,7 @@ use crate::{
     foreign,
     operations::operations,
     payments,
-    schemas::Schemas,
+    schemas::{Schemas, join_enums},
 };
 
 /// The documents as text: of the whole API, and of the protocol of payment services.
@@ -43,7 +43,7 @@ fn document() -> Value {
     let mut schemas = schemas.into_components();
     schemas.append(&mut foreign::components());
     components.insert("schemas".to_owned(), schemas.into());
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Stampede",
@@ -66,7 +66,9 @@ fn document() -> Value {
         "paths": paths,
         "webhooks": webhooks,
         "components": components,
-    })
+    });
+    join_enums(&mut document);
+    document
 }
 
 /// The event for an order that reached a status.

@@ -1,5 +1,5 @@
-//! Writes the OpenAPI documents (G11), of the whole API and of the protocol of payment services, and the table of
-//! variables.
+//! Writes the OpenAPI documents (G11), of the whole API and of the protocol of payment services, and the tables of
+//! variables and error codes.
 //!
 //! Schemas come from the types that the functions read and send, paths and methods from the route tables, statuses from
 //! the error codes. `operations` adds what no type says: summaries, parameters, and the codes of each operation.
@@ -7,6 +7,7 @@
 mod components;
 mod configuration;
 mod document;
+mod errors;
 mod foreign;
 mod operation;
 mod operations;
@@ -15,16 +16,17 @@ mod schemas;
 
 use anyhow::{Context, Result};
 
-const PATHS: [&str; 3] = [
+const PATHS: [&str; 4] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../static/openapi.json"),
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/payments.openapi.json"),
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md"),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md"),
 ];
 
 /// The documents as text.
-fn texts() -> Result<[String; 3]> {
+fn texts() -> Result<[String; 4]> {
     let [api, payments] = document::texts();
-    Ok([api, payments, configuration::text()?])
+    Ok([api, payments, configuration::text()?, errors::text()])
 }
 
 fn main() -> Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use domain::{
-    api::payments::{CloseSession, CreateRefund, GetRefund, OpenSession, RefundState, SessionClosed, SessionOpened},
+    api::payments::{CloseSession, CreateRefund, GetRefund, OpenSession, RefundAnswer, SessionClosed, SessionOpened},
     http::routes::{Endpoint, PaymentCallback},
     time::Millis,
 };
@@ -14,7 +14,7 @@ use crate::{components::reference, schemas::Schemas};
 /// The calls, by their type.
 pub fn calls(schemas: &mut Schemas) -> Map<String, Value> {
     let (opened, closed) = (schemas.request::<SessionOpened>(), schemas.request::<SessionClosed>());
-    let refund = schemas.request::<RefundState>();
+    let refund = schemas.request::<RefundAnswer>();
     [
         (
             ("session.open", "openSession", "Open a payment"),

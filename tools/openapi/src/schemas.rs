@@ -56,6 +56,30 @@ impl Schemas {
     }
 }
 
+/// Makes each choice of texts an `enum`, whose values are described together: generators make one type of it.
+pub fn join_enums(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(join_enums),
+        Value::Object(members) => {
+            let choices = members.get("oneOf").and_then(Value::as_array).cloned().unwrap_or_default();
+            if !choices.is_empty() && choices.iter().all(|choice| choice["const"].is_string()) {
+                let text = |value: &Value| value.as_str().map(|text| text.replace('\n', " "));
+                let describe = |choice: &Value| {
+                    Some(format!("- `{}`: {}", choice["const"].as_str()?, text(choice.get("description")?)?))
+                };
+                let description = members.get("description").and_then(text);
+                let lines: Vec<_> = description.into_iter().chain(choices.iter().filter_map(describe)).collect();
+                let values: Vec<_> = choices.iter().map(|choice| choice["const"].clone()).collect();
+                members.remove("oneOf");
+                members.extend([("type".to_owned(), "string".into()), ("enum".to_owned(), values.into())]);
+                members.insert("description".to_owned(), lines.join("\n").into());
+            }
+            members.values_mut().for_each(join_enums);
+        }
+        _ => {}
+    }
+}
+
 /// Members of a response are present, so that they have no defaults.
 fn remove_defaults(schema: &mut Value) {
     match schema {

@@ -162,7 +162,7 @@ pub enum SessionClosed {
 /// The answer to `refund.create` and `refund.get`. To `refund.create` of a payment of which a refund is pending or has
 /// succeeded: that refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RefundState {
+pub struct RefundAnswer {
     /// The service's id of the refund.
     #[schemars(length(min = 1, max = MAX_ID_CHARS))]
     pub refund: String,

@@ -15,7 +15,7 @@ const MAX_ERRORS: usize = 100;
 const MAX_ERROR_CHARS: usize = 300;
 
 macro_rules! codes {
-    ($($(#[doc = $doc:literal])* $name:ident = $text:literal, $status:literal, $title:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $text:literal, $status:literal, $title:literal, $retry:literal;)*) => {
         /// The stable code of an API error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code { $($(#[doc = $doc])* $name,)* }
@@ -42,6 +42,12 @@ macro_rules! codes {
                 match self { $(Code::$name => $title,)* }
             }
 
+            /// Whether and when the same request may succeed, for documentation.
+            #[must_use]
+            pub fn retry(self) -> &'static str {
+                match self { $(Code::$name => $retry,)* }
+            }
+
             /// When the code is used, for documentation.
             #[must_use]
             pub fn description(self) -> &'static str {
@@ -59,59 +65,59 @@ macro_rules! codes {
 
 codes! {
     /// The resource does not exist, or the caller may not see it.
-    NotFound = "not_found", 404, "Not found";
+    NotFound = "not_found", 404, "Not found", "no";
     /// The token is missing or invalid.
-    Unauthenticated = "unauthenticated", 401, "Sign in first";
+    Unauthenticated = "unauthenticated", 401, "Sign in first", "after signing in";
     /// The caller is signed in but not allowed.
-    Forbidden = "forbidden", 403, "Not allowed";
+    Forbidden = "forbidden", 403, "Not allowed", "no";
     /// The activity has not started.
-    NotOpen = "not_open", 403, "The sale is not open";
+    NotOpen = "not_open", 403, "The sale is not open", "at the start";
     /// The activity has ended.
-    Ended = "ended", 410, "The sale has ended";
+    Ended = "ended", 410, "The sale has ended", "no";
     /// An operator paused the activity.
-    Paused = "paused", 503, "The sale is paused";
+    Paused = "paused", 503, "The sale is paused", "after `Retry-After`";
     /// The request is shed: an operator has turned shedding on (challenges, tickets, reservations), the predicted wait in
     /// the queue is too long (reservations), or the request took too long to be decided (reservations).
-    Overloaded = "overloaded", 503, "Too busy right now";
+    Overloaded = "overloaded", 503, "Too busy right now", "after `Retry-After`, with the same ticket";
     /// Temporarily refused: Redis or the ledger is unavailable, the gate or the stock is not loaded, a variable is
     /// missing or wrong, the payment provider did not answer, or the order of a callback is still queued.
-    NotReady = "not_ready", 503, "Not ready";
+    NotReady = "not_ready", 503, "Not ready", "after `Retry-After`, with the same ticket";
     /// The start key is wrong.
-    StartKeyInvalid = "start_key_invalid", 403, "The start key is not valid";
+    StartKeyInvalid = "start_key_invalid", 403, "The start key is not valid", "with the key of a new gate";
     /// The ticket is forged, expired, or for another activity.
-    TicketInvalid = "ticket_invalid", 401, "The ticket is not valid";
+    TicketInvalid = "ticket_invalid", 401, "The ticket is not valid", "with a new ticket";
     /// The ticket was used before, with another body.
-    TicketConflict = "ticket_conflict", 422, "The ticket was used for another order";
+    TicketConflict = "ticket_conflict", 422, "The ticket was used for another order", "no: poll the order of this ticket";
     /// A human check must be solved first.
-    HumanCheckRequired = "human_check_required", 403, "A human check is required";
+    HumanCheckRequired = "human_check_required", 403, "A human check is required", "with a solved check";
     /// The human check was not solved, or it is expired, forged or used.
-    HumanCheckFailed = "human_check_failed", 403, "The human check failed";
+    HumanCheckFailed = "human_check_failed", 403, "The human check failed", "with a new check";
     /// The user does not meet the activity's conditions.
-    NotEligible = "not_eligible", 403, "Not eligible for this sale";
+    NotEligible = "not_eligible", 403, "Not eligible for this sale", "no";
     /// The user has too many strikes: orders that were left unpaid, or cancelled late.
-    TooManyStrikes = "too_many_strikes", 403, "Too many unpaid orders";
+    TooManyStrikes = "too_many_strikes", 403, "Too many unpaid orders", "no";
     /// The user or client address is banned.
-    Banned = "banned", 403, "Banned";
+    Banned = "banned", 403, "Banned", "no";
     /// A rate limit was exceeded.
-    RateLimited = "rate_limited", 429, "Too many requests";
+    RateLimited = "rate_limited", 429, "Too many requests", "after `Retry-After`";
     /// The user already has the maximum number of units.
-    LimitReached = "limit_reached", 409, "The limit per buyer is reached";
+    LimitReached = "limit_reached", 409, "The limit per buyer is reached", "no";
     /// Fewer units are left than requested. Also a request whose ticket has made an order may hear it.
-    SoldOut = "sold_out", 409, "Sold out";
+    SoldOut = "sold_out", 409, "Sold out", "when the gate no longer lists the SKU";
     /// The request is malformed.
-    InvalidRequest = "invalid_request", 400, "The request is not valid";
+    InvalidRequest = "invalid_request", 400, "The request is not valid", "no: mend the members at `errors`";
     /// The body is larger than 16 KiB, or a callback than 64 KiB.
-    PayloadTooLarge = "payload_too_large", 413, "The body is too large";
+    PayloadTooLarge = "payload_too_large", 413, "The body is too large", "no";
     /// The route does not support this method.
-    MethodNotAllowed = "method_not_allowed", 405, "Method not allowed";
+    MethodNotAllowed = "method_not_allowed", 405, "Method not allowed", "no";
     /// The order or activity is not in a state that allows this.
-    StateConflict = "state_conflict", 409, "The state does not allow this";
+    StateConflict = "state_conflict", 409, "The state does not allow this", "no: read the order or activity again";
     /// The activity takes no request for a refund of this order: the time for it is over, or there is none.
-    RefundClosed = "refund_closed", 409, "No refunds on request";
+    RefundClosed = "refund_closed", 409, "No refunds on request", "no";
     /// A callback's signature is invalid.
-    SignatureInvalid = "signature_invalid", 401, "The signature is not valid";
+    SignatureInvalid = "signature_invalid", 401, "The signature is not valid", "no: compare the secrets";
     /// An unexpected error on the server; the log has the cause.
-    Internal = "internal", 500, "Something went wrong on our side";
+    Internal = "internal", 500, "Something went wrong on our side", "yes, with the same ticket";
 }
 
 impl Serialize for Code {

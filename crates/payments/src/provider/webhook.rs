@@ -5,7 +5,7 @@
 
 use domain::{
     api::payments::{
-        CloseSession, CreateRefund, GetRefund, OpenSession, PaymentCall, RefundOutcome, RefundState, SessionClosed,
+        CloseSession, CreateRefund, GetRefund, OpenSession, PaymentCall, RefundOutcome, RefundAnswer, SessionClosed,
         SessionOpened,
     },
     order::Order,
@@ -85,7 +85,7 @@ impl<C: HttpClient> Provider for Webhook<C> {
             true => PaymentCall::CreateRefund(CreateRefund { order_no, payment, money, failures }),
             false => PaymentCall::GetRefund(GetRefund { refund, order_no, payment }),
         };
-        let RefundState { refund, status, reason } = self.call(&call).await?;
+        let RefundAnswer { refund, status, reason } = self.call(&call).await?;
         let refund_id = checked_id(refund)?;
         Ok(match status {
             RefundOutcome::Pending => RefundStatus::Pending { refund_id },
