@@ -8,7 +8,7 @@ use domain::{
     time::Millis,
 };
 use puzzle::{slider, sum};
-use serde_json::{Value, json};
+use serde_json::json;
 use support::{TestActivity, TestApp, activity::single_sku, human_checks::altcha_body};
 use time::OffsetDateTime;
 

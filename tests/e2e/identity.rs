@@ -26,7 +26,11 @@ async fn only_an_unexpired_token_of_our_issuer_and_audience_is_accepted() {
         ("none at all", String::new(), "Bearer"),
         ("noise", "noise".to_owned(), "malformed"),
         ("no signature", format!("{}.", signed.rsplit_once('.').expect("a token").0), "signature"),
-        ("another key", valid_claims.sign_with(Algorithm::HS256, "another key that is long enough to sign"), "signature"),
+        (
+            "another key",
+            valid_claims.sign_with(Algorithm::HS256, "another key that is long enough to sign"),
+            "signature",
+        ),
         ("another algorithm", valid_claims.sign_with(Algorithm::HS512, variables.get("jwt_key")), "algorithm"),
         ("a user of 8 kB", with_claim("sub", json!("u".repeat(8_000))), "sub"),
         ("no user", with_claim("sub", json!(null)), "sub"),

@@ -116,6 +116,7 @@ impl Workflow {
                         fixture.show_session(&outcome, session_number).await;
                         matches!(outcome, CommandOutcome::Done(_))
                     }
+                    Err(CheckoutError::AddressMissing) => return Ok(Outcome::Refused),
                     Err(CheckoutError::Store(error)) => return Err(error),
                     Err(CheckoutError::Provider(error)) => return Err(StoreError::Malformed(error.message)),
                 }

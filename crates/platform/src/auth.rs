@@ -42,7 +42,8 @@ pub async fn user(request: &Request) -> Result<Claims, ApiError> {
 
 /// Returns the `unauthenticated` error for an invalid or expired token, and `not_ready` for one that may be valid.
 pub async fn unauthenticated(error: TokenError) -> ApiError {
-    let is_sandbox_on = settings::find(|variables| Ok(&*variables.get("sandbox") == "on")).await.is_ok_and(|is_on| *is_on);
+    let is_sandbox_on =
+        settings::find(|variables| Ok(&*variables.get("sandbox") == "on")).await.is_ok_and(|is_on| *is_on);
     match error {
         TokenError::Unnameable => {
             let detail = "The name of this account cannot be used: it has spaces at its ends or two in a row, or \
@@ -58,7 +59,8 @@ pub async fn unauthenticated(error: TokenError) -> ApiError {
         }
         // Whoever signs in at a real shop cannot mend its configuration.
         _ if is_sandbox_on => {
-            let detail = format!("The token is refused because of: {}. docs/sign-in.md has the reasons.", error.reason());
+            let detail =
+                format!("The token is refused because of: {}. docs/sign-in.md has the reasons.", error.reason());
             Problem::new(Code::Unauthenticated, detail)
         }
         _ => Problem::new(Code::Unauthenticated, "The token does not hold, or no longer: sign in again."),

@@ -4,7 +4,7 @@
 //! out. A refund succeeds at once.
 
 use domain::{
-    api::payments::{CreateRefund, PaymentCall, RefundOutcome, RefundAnswer, SessionClosed, SessionOpened},
+    api::payments::{CreateRefund, PaymentCall, RefundAnswer, RefundOutcome, SessionClosed, SessionOpened},
     http::{
         body,
         problem::{Code, Problem},

@@ -31,8 +31,9 @@ pub async fn load() -> Option<Rc<PageData>> {
 
 fn page_data(mut activities: Vec<ListedActivity>) -> PageData {
     let now = clock::now();
-    // An ended one may be erased since.
+    // An ended one may be erased since, and what was left then may be gone.
     activities.retain(|activity| now < activity.ends_at);
+    activities.iter_mut().for_each(|activity| activity.stock = None);
     let head = json_element("first-list", &list(&activities, now));
     PageData { key: hex::encode(&Sha256::digest(&head.0)[..12]), head, contents: vec![], shown: "" }
 }

@@ -5,7 +5,7 @@
 
 use domain::{
     api::payments::{
-        CloseSession, CreateRefund, GetRefund, OpenSession, PaymentCall, RefundOutcome, RefundAnswer, SessionClosed,
+        CloseSession, CreateRefund, GetRefund, OpenSession, PaymentCall, RefundAnswer, RefundOutcome, SessionClosed,
         SessionOpened,
     },
     order::Order,

@@ -53,7 +53,8 @@ impl World {
     }
 
     fn publish_key(&self, kids: &[&str], x: &str) {
-        let keys: Vec<Value> = kids.iter().map(|kid| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x})).collect();
+        let keys: Vec<Value> =
+            kids.iter().map(|kid| json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": x})).collect();
         *self.answer.borrow_mut() = Some(json!({ "keys": keys }).to_string());
     }
 
