@@ -83,6 +83,7 @@ async fn an_unpacked_archive_sells_a_unit_on_spin_up() {
     let http = HttpClient::new(&format!("http://{listen}"));
     let page = http.get("/sale", "").await.is(200).body;
     assert!((1..15).contains(&page.matches(".js\"").count()), "{page}");
+    assert!(page.matches(" data-zh=").count() > 5, "no Chinese first paint: {page}");
     http.get("/client/v1/index.js", "").await.is(200);
 
     let mode = fs::metadata(release.join(".env")).expect("variables").permissions().mode();

@@ -58,12 +58,12 @@ pub enum HumanCheck {
 }
 
 impl HumanCheck {
-    /// The check of a visitor who wants to work instead, since a picture or a widget is nothing for everybody: the proof of
-    /// work of suspicious visitors.
+    /// The check of a visitor who wants to work instead, since a picture is nothing for everybody: the proof of work of
+    /// suspicious visitors. A hosted check has other ways of its own.
     #[must_use]
     pub fn as_work(self) -> Self {
         match self {
-            Self::Captcha | Self::Hosted => Self::Suspicious,
+            Self::Captcha => Self::Suspicious,
             other => other,
         }
     }

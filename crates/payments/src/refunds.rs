@@ -59,12 +59,6 @@ pub async fn send_due<R: Redis, S: Sql, P: Provider>(
     let due = refunds::claim_due(sql, now, limit).await?;
     let is_free = |refund: &Refund| refund.kind == RefundKind::Orders && refund.money.amount == 0;
     let (free, due): (Vec<_>, Vec<_>) = due.into_iter().partition(is_free);
-    for order_no in free.iter().filter_map(|refund| OrderNo::parse(&refund.order_no).ok()) {
-        if let Some(row) = callback_rows::mark_refunded(sql, &order_no, now).await? {
-            // If it fails, the sweeper syncs the order.
-            let _ = sync_order(redis, &row).await;
-        }
-    }
     let (without_payment_id, due): (Vec<_>, Vec<_>) =
         due.into_iter().partition(|refund| refund.payment == LOST_PAYMENT);
     let results = join_all(due.iter().map(|refund| provider.refund(refund))).await;
@@ -80,6 +74,17 @@ pub async fn send_due<R: Redis, S: Sql, P: Provider>(
             // The refund is claimed again later, and sent as the same request.
             Err(error) => {
                 report.failed.push(FailedAttempt { order_no: refund.order_no.clone(), reason: error.to_string() });
+            }
+        }
+    }
+    for order_no in free.iter().filter_map(|refund| OrderNo::parse(&refund.order_no).ok()) {
+        sql.forget_timeouts();
+        match callback_rows::mark_refunded(sql, &order_no, now).await {
+            // If it fails, the sweeper syncs the order.
+            Ok(Some(row)) => drop(sync_order(redis, &row).await),
+            Ok(None) => {}
+            Err(error) => {
+                report.failed.push(FailedAttempt { order_no: order_no.to_string(), reason: error.to_string() });
             }
         }
     }

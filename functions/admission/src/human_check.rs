@@ -37,7 +37,7 @@ pub fn verify(
         (HumanCheck::None, _) => return Ok(None),
         (HumanCheck::Suspicious, _) if score < SUSPICION_THRESHOLD => return Ok(None),
         (HumanCheck::Captcha, Some(puzzle)) => verify_puzzle(keys, precheck, &puzzle.0),
-        // Where the check is another one, too: work is the other way.
+        // Where the check is a picture, too: work is the other way.
         _ => {
             let text = solution.altcha.as_deref().ok_or_else(check_required)?;
             keys.verify_altcha(text, precheck.subject(), precheck.now)

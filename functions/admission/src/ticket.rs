@@ -75,7 +75,7 @@ async fn check(
     }
     match human_check {
         HumanCheck::None => Ok(None),
-        HumanCheck::Hosted if solution.altcha.is_none() => {
+        HumanCheck::Hosted => {
             let token = solution.hosted.as_deref().ok_or_else(human_check::check_required)?;
             Ok(Some(hosted::verify(request, token, precheck.now).await?))
         }

@@ -66,11 +66,14 @@ impl FileCache {
     fn read(&self, path: &str, encoding: Encoding, settings: &Settings, data: Option<&PageData>) -> Option<StoredFile> {
         let (mut bytes, mut policy) = (None, settings.policies.of(path, ""));
         if path.ends_with(".html") {
+            // A Brotli encoder would add more to the function than it saves here.
+            if data.is_some() && encoding == Encoding::Brotli {
+                return None;
+            }
             let built = fs::read_to_string(self.root.join(path)).ok()?;
             let page = branded_page::render(&built, &settings.branding);
             policy = settings.policies.of(path, &page);
             if data.is_some() || page != built {
-                // A Brotli encoder would add more to the function than it saves here.
                 if encoding == Encoding::Brotli {
                     return None;
                 }

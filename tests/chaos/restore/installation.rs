@@ -82,6 +82,10 @@ impl Installation {
         for (file, text) in [
             ("stampede/env", app.variables.to_lines()),
             ("stampede/runtime-config.toml", read(&root.join("var/lib/stampede/runtime-config.toml"))),
+            (
+                "stampede/backup.env",
+                stores.environment().iter().map(|(name, value)| format!("{name}={value}\n")).collect(),
+            ),
             ("redis/stampede.conf", "maxclients 1000\n".to_owned()),
         ] {
             let path = root.join("etc").join(file);
@@ -104,9 +108,10 @@ impl Installation {
         command
     }
 
-    /// Runs `backup`, and returns the path that it prints.
+    /// Runs `backup`, which reads `backup.env`, and returns the path that it prints.
     pub async fn back_up(&self) -> PathBuf {
         let mut command = self.script("backup/backup");
+        self.stores.environment().iter().for_each(|(name, _)| _ = command.env_remove(name));
         command.arg(self.backups.path()).arg(&self.root);
         spawn_blocking(move || stdout(&mut command)).await.expect("a thread").trim_end().into()
     }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::ensure;
 use regex::{Captures, Regex};
 
 use crate::tree::Tree;
 
-/// The words by key, in lines such as `  "nav.orders": "我的订单",`.
+/// The words by key, such as `"nav.orders": "我的订单"`, on a line of their own or, in a bundle, behind each other.
 const WORDS: &str = "assets/js/words/zh.js";
-const WORD: &str = r#"(?m)^\s*"?(?P<key>[\w.]+)"?:\s+"(?P<text>[^"\\]*)","#;
+const WORD: &str = r#"[{,]\s*"?(?P<key>[\w.]+)"?:\s*"(?P<text>[^"\\]*)""#;
 
 /// Adds `data-zh="…"` behind each `data-t="…"` of every page that chooses its language.
 pub fn add_to_pages(sources: &mut Tree) -> anyhow::Result<()> {
@@ -18,6 +19,7 @@ pub fn add_to_pages(sources: &mut Tree) -> anyhow::Result<()> {
         .captures_iter(words)
         .map(|word| (word["key"].to_owned(), word["text"].replace('&', "&amp;").replace('<', "&lt;")))
         .collect();
+    ensure!(!texts.is_empty(), "{WORDS} has no word that can be read");
     let attribute = Regex::new(r#" data-t="(?P<key>[^"]+)""#)?;
     for (_, page) in sources.iter_mut().filter(|(path, _)| path.ends_with(".html")) {
         let text = str::from_utf8(page)?;
@@ -46,7 +48,17 @@ mod tests {
             [("a.html", page), ("b.html", r#"<a data-t="skip">"#), (WORDS, words)]
                 .map(|(path, text)| (path.to_owned(), text.as_bytes().to_vec())),
         );
+        let bundled = sources.clone().into_iter().map(|(path, text)| {
+            let text = String::from_utf8(text).unwrap();
+            (
+                path.clone(),
+                if path == WORDS { text.replace(": ", ":").replace(['\n', ' '], "") } else { text }.into_bytes(),
+            )
+        });
+        let mut bundled: Tree = bundled.collect();
         add_to_pages(&mut sources).unwrap();
+        add_to_pages(&mut bundled).unwrap();
+        assert_eq!(bundled["a.html"], sources["a.html"]);
         let text = |path: &str| str::from_utf8(&sources[path]).unwrap().to_owned();
         assert!(text("a.html").contains(r#"<a data-t="nav.orders" data-zh="&lt;我的>&amp;订单" href="/orders">"#));
         assert!(text("a.html").contains(r#"<b data-t="unknown">"#));

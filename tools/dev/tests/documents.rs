@@ -151,7 +151,6 @@ const RUNS: [(&str, &str, &[&str]); 29] = [
     ("tests/deploy/tls.rs", "acme-challenge/token", &["certbot certonly --webroot -w /var/www/html"]),
     (INSTALLATION, "self.script(\"backup/backup\")", &["sudo deploy/backup/backup "]),
     (INSTALLATION, "self.script(\"backup/restore\")", &["sudo deploy/backup/restore "]),
-    (INSTALLATION, "\"REDISCLI_AUTH\"", &[". /etc/stampede/kit/operator", "sudo REDISCLI_AUTH=$redis_password "]),
     (INSTALLATION, "kits.patroni.lose_everything()", &["sudo mv "]),
     ("tests/chaos/restore.rs", "starts_with(\"patronictl \")", &["patronictl "]),
     ("tests/chaos/restore.rs", "\"deploy/backup/postgres.conf\"", &["sudo install ", "sudo cp ", "sudo systemctl "]),

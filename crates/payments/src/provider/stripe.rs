@@ -181,6 +181,11 @@ impl<C: HttpClient> Stripe<C> {
                 form.append_pair("payment_method_options[wechat_pay][client]", "web");
             }
         }
+        if shown.asks_address && self.shipping_countries.is_empty() {
+            let message =
+                "the sale's address is asked for by Stripe's page, and stripe_shipping_countries is empty".to_owned();
+            return Err(ProviderError { message, retry_after_ms: None });
+        }
         for (index, country) in self.shipping_countries.iter().filter(|_| shown.asks_address).enumerate() {
             form.append_pair(&format!("shipping_address_collection[allowed_countries][{index}]"), country);
         }

@@ -45,6 +45,11 @@ impl<C: HttpClient> Provider for Webhook<C> {
         session_number: i64,
         shown: &Presentation,
     ) -> Result<OpenedSession, ProviderError> {
+        if shown.asks_address {
+            let message =
+                "the sale's address is asked for by Stripe's page, and payment_provider is webhook".to_owned();
+            return Err(ProviderError { message, retry_after_ms: None });
+        }
         let cancel_url = shown.order_url(&self.shop_url, &order.order_no);
         let call = PaymentCall::OpenSession(OpenSession {
             order_no: order.order_no.clone(),

@@ -7,17 +7,15 @@ import { language, t } from "../shared/i18n.js";
 /** How long to wait for the provider's script, in milliseconds. */
 const SCRIPT_TIMEOUT = 15_000;
 
-/** Shows the widget in `container`. Resolves to `{proof}`, its token, or to `{options}` if the visitor wants the proof of work. */
+/** Shows the widget in `container`. Resolves to `{proof}`, its token. */
 export async function solveHostedCheck({ script, site_key: sitekey, action }, container, onStatus) {
   const widget = await loadWidget(script);
   onStatus(t("check.hosted"));
   const box = el("div", { class: "hosted-check", testid: "hosted-check" });
-  const rather = el("button", { type: "button", class: "plain link", testid: "check-work" }, t("check.rather_work"));
-  const form = el("div", { class: "puzzle", "data-waits": "" }, box, el("div", { class: "actions" }, rather));
+  const form = el("div", { class: "puzzle", "data-waits": "" }, box);
   container.replaceChildren(form);
   try {
     return await new Promise((resolve, reject) => {
-      rather.addEventListener("click", () => resolve({ options: { work: true } }));
       const failed = () => reject(new Problem({ status: 403, code: "human_check_failed" }));
       widget.render(box, {
         sitekey, action, language, hl: language, callback: (hosted) => resolve({ proof: { hosted } }), "error-callback": failed,

@@ -3,7 +3,7 @@
 import { client, clock } from "../shared/client.js";
 import { byId, confirmDialog, setText, setVisible } from "../shared/dom.js";
 import { localized, t } from "../shared/i18n.js";
-import { pauseWhileHidden } from "../shared/poll.js";
+import { pauseWhileHidden, randomUpTo } from "../shared/poll.js";
 import { explain, explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
@@ -143,8 +143,9 @@ async function findMissing(user) {
 async function loadSale() {
   try {
     sale = localized(await client.activity(activity));
-  } catch {
-    // The order is shown without the texts, and the server decides about the rest.
+  } catch (error) {
+    // Until it is there, the order is shown without the texts, and the server decides about the rest.
+    if (!sale && isTransient(error)) setTimeout(() => void loadSale(), 2_000 + randomUpTo(3_000));
     sale ??= null;
   }
   if (order) render();

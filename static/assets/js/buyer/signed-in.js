@@ -6,7 +6,8 @@ import * as shell from "../shared/shell.js";
 import { loadWay } from "../shared/sign-in.js";
 
 shell.start();
-byId("try-again").addEventListener("click", () => void shell.signIn());
+// With a token that is still good, the page goes on by itself.
+byId("try-again").addEventListener("click", async () => (await shell.signIn()) && location.reload());
 try {
   const way = await loadWay();
   location.replace(way.finish ? await way.finish() : "/");

@@ -46,7 +46,7 @@ export function openIdConnect({ issuer, client_id: clientId, scope }) {
     return { oauth, options, provider, client: { client_id: clientId, [oauth.clockTolerance]: CLOCK_TOLERANCE } };
   }
 
-  async function signIn({ returnTo = location.pathname + location.search, isAgain = false } = {}) {
+  async function signIn({ returnTo = wayBack(), isAgain = false } = {}) {
     if (!isKept(tab)) throw new SignInError("storage");
     const { oauth, provider } = await discover();
     const attempt = {
@@ -155,6 +155,12 @@ async function untilAnswered(send) {
 function storeRefreshToken(token) {
   if (token) device.setItem(session.REFRESH_TOKEN, token);
   else device.removeItem(session.REFRESH_TOKEN);
+}
+
+/** The page to come back to: this one, or on the page of the provider's answers the one where the attempt began. */
+function wayBack() {
+  const attempt = JSON.parse(tab.getItem(ATTEMPT) ?? "null");
+  return location.pathname === "/signed-in" ? (attempt?.return_to ?? "/") : location.pathname + location.search;
 }
 
 /** A path on this origin: what was stored, if it is one. */
