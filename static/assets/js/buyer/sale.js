@@ -56,8 +56,9 @@ const activityPoller = poll(async () => {
     void findNextSale();
     // All pages may notice the change at once: spread their polls of the gate, as after the start.
     if (hasGateChanged(data)) setTimeout(gate.refresh, randomUpTo(state.gate.jitter_ms));
-    if (state.gate?.phase === "ended") return null;
-    return state.gate?.phase === "open" && !isAllSoldOut() ? 5_000 + randomUpTo(2_000) : 40_000 + randomUpTo(20_000);
+    const phase = state.gate?.phase ?? data.phase;
+    if (phase === "ended") return null;
+    return phase === "open" && !isAllSoldOut() ? 5_000 + randomUpTo(2_000) : 40_000 + randomUpTo(20_000);
   } catch (error) {
     if (error.code === "not_found") return showMissing();
     showError(error);
@@ -66,12 +67,9 @@ const activityPoller = poll(async () => {
   }
 });
 
-// The server may have written the activity into the page. Its time is too old for the clock, and its gate to sell by.
+// The server may have written the activity into the page. Its time is too old for the clock.
 const first = JSON.parse(byId("first-data")?.textContent ?? "null");
-if (first?.activity?.id === state.id) {
-  adopt(first.activity);
-  showAnnouncement(first.gate?.announcement);
-}
+if (first?.activity?.id === state.id) adopt(first.activity);
 
 /** Shows an activity; the first one starts the polling of the gate. */
 function adopt(activity) {
