@@ -91,6 +91,7 @@ function createCard(key) {
   }
 
   function update() {
+    group = group.map((known) => state.activity.skus.find(({ sku }) => sku === known.sku) ?? known);
     const sku = shown();
     const isChosen = group.some((other) => other.sku === chosenSku().sku);
     node.classList.toggle("is-chosen", isChosen && state.gate?.phase !== "ended");
