@@ -20,13 +20,11 @@ async fn a_user_of_the_issuer_buys_and_the_keys_are_fetched_once() {
 
     let claims = Claims::for_user("ada", &app.variables);
     let (head, signature) = token.rsplit_once('.').expect("a token");
-    for (case, token) in [
-        ("a changed signature", format!("{head}.{}{signature}", "A")),
-        ("a shared secret", claims.sign_with(Algorithm::HS256, "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")),
-    ] {
-        let response = app.request_ticket(&activity.id, &token).await;
-        assert_eq!((response.status, response.code().as_str()), (401, "unauthenticated"), "{case}: {response:?}");
-    }
+    // The issuer may have another key under this name since.
+    let changed = format!("{head}.{}{signature}", "A");
+    app.request_ticket(&activity.id, &changed).await.is_problem(503, "not_ready");
+    let confused = claims.sign_with(Algorithm::HS256, "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo");
+    app.request_ticket(&activity.id, &confused).await.is_problem(401, "unauthenticated");
     assert_eq!(issuer.requests(), 1);
 }
 

@@ -142,7 +142,7 @@ test("an answer of the provider that this tab has not asked for signs nobody in"
 test("a buyer who comes back to the provider's answer goes on to the sale", async ({ newPage, identity: _ }) => {
   const { id } = await publish();
   const page = await open(newPage, `/sale?activity=${id}`);
-  await page.getByTestId("take-part").click();
+  await page.getByTestId("buy").click();
   const answer = page.waitForRequest(/\/signed-in\?/);
   await enterProvider(page, unique("bea"));
   await page.waitForURL(/\/sale\?/);
