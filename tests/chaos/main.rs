@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test that panics has failed")]
 #![allow(clippy::wrong_self_convention, reason = "`response.is(200)` reads as what it asserts")]
 
+mod aof;
 mod clock;
 mod cluster;
 mod kills;
