@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use dev::{nginx::Nginx, proxy::Proxy, root};
 use reqwest::{Method, redirect::Policy};
 use serde_json::{Value, json};
-use support::{HttpClient, TestApp, activity::single_sku, client_builder, status_of};
+use support::{HttpClient, TestApp, activity::single_sku, client_builder, eventually, status_of};
 use tempfile::TempDir;
 
 /// An app that trusts one hop; its client sends every request through nginx.
@@ -33,13 +33,14 @@ fn start_with_servers(servers: impl FnOnce(u16) -> Vec<u16>) -> AppBehindNginx {
 async fn an_order_is_paid_behind_nginx_and_a_forged_address_changes_no_limit() {
     let AppBehindNginx { app, nginx, _temp_dir } = start_behind_nginx();
     // Of a sale that may be published soon, the page is cached for less time.
-    for (path, seconds) in [("/", 60), ("/sale?activity=demo", 10), ("/busy", 60)] {
+    for (path, seconds) in [("/", 60), ("/sale?activity=demo", 1), ("/busy", 60)] {
         let page = app.http.get(path, "").await.is(200);
         assert_eq!(page.header("cache-control"), format!("public, max-age={seconds}"));
         let conditional = [("if-none-match", page.header("etag").to_owned())];
         app.http.send_with_headers(Method::GET, path, &conditional, "").await.expect("an answer").is(304);
     }
     app.http.get("/no-such-page", "").await.is(404);
+    assert_page_with_data_is_compressed(&app).await;
     app.http.get("/api/no-such-route", "").await.is_problem(404, "not_found");
 
     let (activity, buyer, order_no) = app.create_order(json!({"skus": single_sku(5)})).await;
@@ -65,6 +66,24 @@ async fn an_order_is_paid_behind_nginx_and_a_forged_address_changes_no_limit() {
     }
     assert!(statuses.contains(&429) && statuses.last() == Some(&429), "{statuses:?}: {}", nginx.logs());
     assert_limit_is_per_address(&app, &nginx, &path).await;
+}
+
+/// Asserts that browsers, which all prefer `br`, get a page that is made for each sale as `gzip`.
+async fn assert_page_with_data_is_compressed(app: &TestApp) {
+    let activity = app.create_activity(json!({})).await;
+    app.http.get(&format!("/api/activities/{}", activity.id), "").await.is(200);
+    let (path, accepted) = (format!("/sale?activity={}", activity.id), "gzip, deflate, br, zstd".to_owned());
+    eventually("a compressed page with the sale's data", async || {
+        let headers = [("accept-encoding", accepted.clone())];
+        let page = app.http.send_with_headers(Method::GET, &path, &headers, "").await.expect("an answer").is(200);
+        // Without data it is a file that is stored as `br`.
+        if page.header("content-encoding") == "br" {
+            return Err("no data yet");
+        }
+        assert_eq!(page.header("content-encoding"), "gzip");
+        Ok(())
+    })
+    .await;
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -208,7 +208,9 @@ fn build_response(request: &RecordedRequest, number: usize) -> String {
         _ => ("200 OK", format!("{{\"number\":{number}}}")),
     };
     let encoding = match (content_type, request.header("accept-encoding")) {
-        ("text/html", encoding @ ("br" | "gzip")) => format!("vary: accept-encoding\r\nx-variant: {encoding}\r\n"),
+        ("text/html", encoding @ ("br, gzip" | "gzip")) => {
+            format!("vary: accept-encoding\r\nx-variant: {encoding}\r\n")
+        }
         _ => String::new(),
     };
     format!(
