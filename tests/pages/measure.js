@@ -6,7 +6,7 @@ import { createHash, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import lighthouse from "lighthouse";
 import puppeteer from "puppeteer-core";
-import { publishActivity, reserve, signIn, untilOrder, untilPhase, url, variable } from "../support/app.mjs";
+import { eventually, publishActivity, reserve, signIn, untilOrder, untilPhase, url, variable } from "../support/app.mjs";
 
 const ROUNDS = 5;
 const LATENCY_MS = 400;
@@ -43,6 +43,11 @@ async function preparePages() {
   const demo = { title: "Analogue Days", description: "Ten cameras.", image: "/demo/camera.svg", per_user: 2 };
   const [id, bought] = [await publishActivity(demo), await publishActivity(demo)];
   await untilPhase(id, { phases: ["open"] });
+  // Somebody has opened list and sale before: their data are in the HTML.
+  for (const [path, api] of [["/", "/api/activities"], [`/sale?activity=${id}`, `/api/activities/${id}`]]) {
+    await fetch(url() + api);
+    await eventually(`data in ${path}`, async () => ({ done: (await (await fetch(url() + path)).text()).includes('id="first-') }));
+  }
   const { order_no: order } = await reserve(bought, buyer);
   await untilOrder(order, "pending_payment", buyer);
   return [

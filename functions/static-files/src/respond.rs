@@ -19,9 +19,8 @@ use crate::{
 const CACHE_ONE_MINUTE: &str = "public, max-age=60";
 /// For assets whose names contain a hash of their content.
 const CACHE_FOREVER: &str = "public, max-age=31536000, immutable";
-/// For missing files, and for the page of a sale whose data are not at hand: long enough that a CDN absorbs many visitors with
-/// the same link.
-const CACHE_INCOMPLETE: &str = "public, max-age=10";
+/// For missing files, and for the page of a sale whose data are not at hand: a CDN absorbs many visitors with the same link.
+const CACHE_INCOMPLETE: &str = "public, max-age=1";
 
 const NOT_FOUND_PAGE: &str = "404.html";
 

@@ -49,11 +49,12 @@ fn page_data(document: &ActivityDocument<'_>, shop_url: &str) -> PageData {
         }
         (json_element("first-data", &json!({ "activity": document })))
     };
+    let lowest = document.skus.iter().min_by_key(|sku| sku.price);
     let contents = vec![
         ("title", translated(summary.title, summary.titles)),
         ("description", translated(document.description, document.descriptions)),
         ("picture", html! { @if !image.is_empty() { img class="picture large" src=(image) alt=""; } }),
-        ("price", lowest_price(document)),
+        ("price", html! { @if let Some(sku) = lowest { (price(sku.price, sku.currency)) } }),
         ("when", html! { (time(summary.starts_at)) " – " (time(summary.ends_at)) }),
     ];
     let key = format!("{}.{}.{}", summary.id, document.version, json!(summary.phase));
@@ -61,7 +62,7 @@ fn page_data(document: &ActivityDocument<'_>, shop_url: &str) -> PageData {
 }
 
 /// The text, with those of the page's languages for `first-paint.js`.
-fn translated(text: &str, translations: &Translations) -> Markup {
+pub fn translated(text: &str, translations: &Translations) -> Markup {
     let [en, zh] = ["en", "zh"].map(|language| {
         let is_it = |tag: &str| tag.eq_ignore_ascii_case(language);
         let is_one = |tag: &str| tag.split('-').next().is_some_and(is_it);
@@ -71,20 +72,18 @@ fn translated(text: &str, translations: &Translations) -> Markup {
     html! { span data-en=[en] data-zh=[zh] { (text) } }
 }
 
-/// The lowest price, as a number with the decimals of its currency: `first-paint.js` formats it.
-fn lowest_price(document: &ActivityDocument<'_>) -> Markup {
-    let lowest = document.skus.iter().min_by_key(|sku| sku.price);
-    html! { @if let Some(sku) = lowest {
-        @let digits = decimals(sku.currency).unwrap_or(2);
-        @let unit = 10_i64.pow(digits);
-        @let fraction = if digits == 0 { String::new() } else { format!(".{:0width$}", sku.price % unit, width = digits as usize) };
-        @let value = format!("{}{fraction}", sku.price / unit);
-        data value=(value) data-currency=(sku.currency) { (value) " " (sku.currency) }
-    } }
+/// A price, as a number with the decimals of its currency: `first-paint.js` formats it.
+pub fn price(amount: i64, currency: &str) -> Markup {
+    let digits = decimals(currency).unwrap_or(2);
+    let unit = 10_i64.pow(digits);
+    let fraction =
+        if digits == 0 { String::new() } else { format!(".{:0width$}", amount % unit, width = digits as usize) };
+    let value = format!("{}{fraction}", amount / unit);
+    html! { data value=(value) data-currency=(currency) { (value) " " (currency) } }
 }
 
 /// The time in UTC: `first-paint.js` shows it in the browser's time zone.
-fn time(time: Millis) -> Markup {
+pub fn time(time: Millis) -> Markup {
     let text = time.to_string();
     let (date, clock) = text.split_once('T').unwrap_or((&text, ""));
     html! { time datetime=(text) { (date) " " (clock.get(..5).unwrap_or_default()) " UTC" } }
