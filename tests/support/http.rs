@@ -9,6 +9,7 @@ use std::{
 
 use reqwest::{Client, ClientBuilder, Method, header::HeaderMap};
 use serde_json::Value;
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpSocket,
@@ -216,6 +217,22 @@ impl Response {
         for secret in ["redis://", "postgres://", "panicked at", ".wasm", "wasm trap"] {
             assert!(!self.body.contains(secret), "server internals: {self:?}");
         }
+        if let Ok(document) = serde_json::from_str(&self.body) {
+            assert_times(&document, self);
+        }
+    }
+}
+
+/// Asserts that every time has three decimals, and that none stands for no time.
+fn assert_times(document: &Value, response: &Response) {
+    match document {
+        Value::Array(items) => items.iter().for_each(|item| assert_times(item, response)),
+        Value::Object(members) => members.values().for_each(|member| assert_times(member, response)),
+        Value::String(text) if OffsetDateTime::parse(text, &Rfc3339).is_ok() => {
+            let (is_exact, is_none) = (text.len() == "2026-11-21T20:00:00.000Z".len(), text.starts_with("1970-"));
+            assert!(is_exact && text.ends_with('Z') && !is_none, "{text}: {response:?}");
+        }
+        _ => {}
     }
 }
 

@@ -84,7 +84,7 @@ fn event_types() -> Vec<String> {
     of_orders.chain(ActivityChange::ALL.map(|change| format!("activity.{}", change.as_str()))).collect()
 }
 
-/// Requests may have any offset; responses are in UTC.
+/// Requests may have any offset and precision; responses are in UTC, in milliseconds.
 impl JsonSchema for Millis {
     fn inline_schema() -> bool {
         true
@@ -97,7 +97,7 @@ impl JsonSchema for Millis {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = json_schema!({ "type": "string", "format": "date-time" });
         if generator.contract().is_serialize() {
-            schema.insert("pattern".to_owned(), "Z$".into());
+            schema.insert("pattern".to_owned(), r"\.[0-9]{3}Z$".into());
         }
         schema
     }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-use time::{OffsetDateTime, UtcOffset, format_description::well_known::Rfc3339};
+use serde::{Deserialize, Serialize, Serializer};
+use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-/// Milliseconds since 1970-01-01T00:00:00Z. Serialised as RFC 3339 in UTC (`Z`).
+/// Milliseconds since 1970-01-01T00:00:00Z. Serialised as RFC 3339 in UTC (`Z`) with three decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Millis(pub i64);
@@ -36,6 +36,14 @@ impl Millis {
     }
 }
 
+/// Serialises 0, which the ledger has for no time, as null; for `serialize_with`.
+///
+/// # Errors
+/// Those of the serialiser.
+pub fn null_if_zero<S: Serializer>(time: &Millis, serializer: S) -> Result<S::Ok, S::Error> {
+    Some(time).filter(|time| time.0 != 0).serialize(serializer)
+}
+
 /// Milliseconds as whole seconds, rounded up; a negative value is 0.
 #[must_use]
 pub fn ceil_seconds(ms: i64) -> i64 {
@@ -55,10 +63,13 @@ pub fn parse_retry_after(text: &str, now: Millis) -> Option<i64> {
 
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.0) * 1_000_000)
-            .ok()
-            .and_then(|moment| moment.to_offset(UtcOffset::UTC).format(&Rfc3339).ok());
-        f.write_str(text.as_deref().unwrap_or("1970-01-01T00:00:00Z"))
+        // The years that RFC 3339 can write.
+        let ms = self.0.clamp(-62_167_219_200_000, 253_402_300_799_999);
+        let moment = OffsetDateTime::from_unix_timestamp(ms.div_euclid(1_000)).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let (year, month, day) = moment.to_calendar_date();
+        let (hour, minute, second) = moment.to_hms();
+        let month = u8::from(month);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms.rem_euclid(1_000))
     }
 }
 
@@ -73,6 +84,21 @@ mod tests {
         assert_eq!(Millis::parse("1970-01-01T01:00:00+01:00"), Ok(Millis(0)));
         assert!(Millis::parse("tomorrow").is_err());
         assert!(Millis::parse("2026-02-30T00:00:00Z").is_err());
+    }
+
+    #[test]
+    fn a_time_has_three_decimals() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1, "1970-01-01T00:00:00.001Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (1_795_266_138_500, "2026-11-21T13:02:18.500Z"),
+            (i64::MAX, "9999-12-31T23:59:59.999Z"),
+            (i64::MIN, "0000-01-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(Millis(ms).to_string(), text);
+        }
+        assert_eq!(Millis::parse("2026-11-21T13:02:18.5Z"), Ok(Millis(1_795_266_138_500)));
     }
 
     #[test]

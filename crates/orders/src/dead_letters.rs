@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::{
     ids::OrderNo,
     order::{Order, OrderStatus},
-    time::Millis,
+    time::{Millis, null_if_zero},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,7 +30,9 @@ pub struct DeadLetter {
     pub reason: String,
     /// When it last failed.
     pub died_at: Millis,
-    /// When it was last requeued; 0 (1970) for never.
+    /// When it was last requeued; null for never.
+    #[serde(serialize_with = "null_if_zero")]
+    #[schemars(with = "Option<Millis>")]
     pub replayed_at: Millis,
 }
 

@@ -10,7 +10,7 @@ use domain::{
     ids::{ActivityId, OrderNo},
     order::Order,
     schema::EventType,
-    time::Millis,
+    time::{Millis, null_if_zero},
 };
 use schemars::JsonSchema;
 use serde_json::json;
@@ -192,7 +192,9 @@ pub struct EventRecord {
     /// Attempts so far.
     #[schemars(range(min = 0))]
     pub attempts: i64,
-    /// When the next attempt is due, while the event is `waiting`.
+    /// When the next attempt is due; null unless the event is `waiting`.
+    #[serde(serialize_with = "null_if_zero")]
+    #[schemars(with = "Option<Millis>")]
     pub next_try_at: Millis,
     /// The error of the last attempt.
     pub last_error: String,
@@ -263,7 +265,9 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
 pub struct EventEndpoint {
     /// When it answered that it is gone (410); `None` while it is enabled.
     pub disabled_at: Option<Millis>,
-    /// Nothing is sent to it before this time.
+    /// Nothing is sent to it before this time; null for no pause.
+    #[serde(serialize_with = "null_if_zero")]
+    #[schemars(with = "Option<Millis>")]
     pub rest_until: Millis,
     /// Events sent to it at the same time.
     #[schemars(range(min = 1))]

@@ -3,7 +3,11 @@
 //! There are two kinds, each with its own table: refunds of orders, and overpayments. An overpayment is refunded
 //! without changing its order, because the payment came a second time or an operator decided so.
 
-use domain::{ids::OrderNo, money::Money, time::Millis};
+use domain::{
+    ids::OrderNo,
+    money::Money,
+    time::{Millis, null_if_zero},
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use stores::{
@@ -67,7 +71,9 @@ pub struct Refund {
     /// Attempts so far.
     #[schemars(range(min = 0))]
     pub attempts: i64,
-    /// When the next attempt is due.
+    /// When the next attempt is due; null for at once, or none.
+    #[serde(serialize_with = "null_if_zero")]
+    #[schemars(with = "Option<Millis>")]
     pub next_try_at: Millis,
     /// The error of the last attempt.
     pub last_error: String,
@@ -88,7 +94,7 @@ fn columns(kind: RefundKind) -> String {
 fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>, StoreError> {
     let parse_row = |row| {
         let mut row = RowReader::new(row);
-        Ok(Refund {
+        let refund = Refund {
             kind,
             order_no: row.text()?,
             payment: row.text()?,
@@ -100,7 +106,9 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
             next_try_at: Millis(row.int()?),
             last_error: row.text()?,
             provider: row.text()?,
-        })
+        };
+        let is_done = refund.state == "confirmed";
+        Ok(if is_done { Refund { next_try_at: Millis(0), ..refund } } else { refund })
     };
     rows.into_iter().map(parse_row).collect()
 }
