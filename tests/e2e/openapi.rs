@@ -8,6 +8,11 @@ use support::{OpenApi, Response, TestApp};
 async fn the_app_serves_the_document() {
     let served = TestApp::shared().http.get("/openapi.json", "").await.is(200);
     assert_eq!(served.header("content-type"), "application/json");
+    assert_eq!(served.header("access-control-allow-origin"), "*", "{:?}", served.headers);
+    for other in ["/", "/robots.txt"] {
+        let headers = TestApp::shared().http.get(other, "").await.is(200).headers;
+        assert!(!headers.contains_key("access-control-allow-origin"), "{other}");
+    }
     let document: Value = serde_json::from_str(include_str!("../../static/openapi.json")).expect("JSON");
     assert_eq!(served.json(), document);
 }

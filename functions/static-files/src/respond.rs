@@ -27,6 +27,8 @@ const NOT_FOUND_PAGE: &str = "404.html";
 /// What the variables say to the pages.
 const SETTINGS: &str = "settings.json";
 
+const API_DOCUMENT: &str = "openapi.json";
+
 /// Returns the requested file, the settings, `304`, or the 404 page.
 ///
 /// # Errors
@@ -56,7 +58,9 @@ pub fn respond<H: Headers>(
             "sale.html" if data.is_none() && request.query_param("activity").is_some() => CACHE_INCOMPLETE,
             _ => CACHE_ONE_MINUTE,
         };
-        return Ok(with_file_headers(response, media, &file, cache_control));
+        let response = with_file_headers(response, media, &file, cache_control);
+        // Tools of other origins read it: it is the same for everybody.
+        return Ok(if name == API_DOCUMENT { response.header("access-control-allow-origin", "*") } else { response });
     }
     let found = find(cache, settings, None, NOT_FOUND_PAGE, request);
     let (media, file) = found.ok_or_else(|| http::not_found("There is no such page."))?;

@@ -49,7 +49,7 @@ fn document() -> Value {
             "title": "Stampede",
             "version": env!("CARGO_PKG_VERSION"),
             "summary": "A flash sale: gate, ticket, reserve, poll, pay.",
-            "description": "Times are RFC 3339 in UTC, money is in minor units. A body is JSON of at most 16 KiB, a callback of 64 KiB; unknown members are ignored. Every response has `content-length` and `x-request-id`, every error is a problem document (RFC 9457) with a stable `code`, and every 429 and 503 has `Retry-After`. A route for `GET` takes `HEAD`; a method that a path does not have is `405` with `Allow`.",
+            "description": "Times are RFC 3339 in UTC with milliseconds, money is in minor units. A body is JSON of at most 16 KiB, a callback of 64 KiB. Operators' routes refuse unknown members and query parameters, the others ignore them. Every response has `content-length` and `x-request-id`, every error is a problem document (RFC 9457) with a stable `code`, and every 429 and 503 has `Retry-After`. A route for `GET` takes `HEAD`; a method that a path does not have is `405` with `Allow`. The version is the app's, a semantic one. In a major version, and before 1.0.0 in a minor one, `/api` and events only grow: ignore members, codes, enum values and event types that you do not know. What is there keeps its name, type and meaning.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
         },
         "servers": [{ "url": "/" }],

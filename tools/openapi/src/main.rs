@@ -8,6 +8,7 @@ mod components;
 mod configuration;
 mod document;
 mod errors;
+mod examples;
 mod foreign;
 mod operation;
 mod operations;

@@ -92,6 +92,22 @@ impl Operation {
         self.refuses(&[Code::InvalidRequest])
     }
 
+    /// An example of the body.
+    pub fn example(mut self, value: Value) -> Self {
+        if let Some(body) = &mut self.body {
+            body["content"]["application/json"]["example"] = value;
+        }
+        self
+    }
+
+    /// An example of a successful response.
+    pub fn example_of(mut self, status: u16, value: Value) -> Self {
+        for (_, response) in self.responses.iter_mut().filter(|(known, _)| *known == status) {
+            response["content"]["application/json"]["example"] = value.clone();
+        }
+        self
+    }
+
     /// A successful response with JSON.
     pub fn returns(self, status: u16, description: &str, schema: Value) -> Self {
         self.returns_with(status, description, &[], Some(("application/json", schema)))
@@ -145,6 +161,11 @@ impl Operation {
             None => text.to_owned(),
         };
         self.route.pattern.split('/').map(segment).collect::<Vec<_>>().join("/")
+    }
+
+    #[cfg(test)]
+    pub fn pattern(&self) -> &'static str {
+        self.route.pattern
     }
 
     pub fn method(&self) -> &Method {

@@ -28,6 +28,17 @@ impl Schemas {
         self.requests.subschema_for::<T>().to_value()
     }
 
+    /// The schema of an operator's body, which has no unknown members.
+    pub fn strict_request<T: JsonSchema>(&mut self) -> Value {
+        let mut schema = self.request::<T>();
+        let name = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next());
+        match name.and_then(|name| self.requests.definitions_mut().get_mut(name)) {
+            Some(definition) => close_objects(definition),
+            None => close_objects(&mut schema),
+        }
+        schema
+    }
+
     /// The schema of a response body.
     pub fn response<T: JsonSchema>(&mut self) -> Value {
         let mut schema = self.responses.subschema_for::<T>().to_value();
@@ -75,6 +86,20 @@ pub fn join_enums(schema: &mut Value) {
                 members.insert("description".to_owned(), lines.join("\n").into());
             }
             members.values_mut().for_each(join_enums);
+        }
+        _ => {}
+    }
+}
+
+/// Makes objects refuse members that they do not name.
+fn close_objects(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(close_objects),
+        Value::Object(members) => {
+            if members.contains_key("properties") {
+                members.insert("additionalProperties".to_owned(), false.into());
+            }
+            members.values_mut().for_each(close_objects);
         }
         _ => {}
     }

@@ -14,7 +14,7 @@ use domain::{
 };
 use serde_json::{Value, json};
 
-use crate::{components::reference, operation::Operation, schemas::Schemas};
+use crate::{components::reference, examples, operation::Operation, schemas::Schemas};
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let mut operations = buying(schemas);
@@ -52,6 +52,7 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
             .limited()
             .body(false, schemas.request::<Solution>())
             .returns(201, "The ticket.", schemas.response::<TicketDocument>())
+            .example_of(201, examples::ticket())
             .refuses(&REFUSED_VISITOR)
             .refuses(&[Code::HumanCheckRequired, Code::HumanCheckFailed, Code::TooManyStrikes]),
         Operation::new(Reserve::Order, "reserve", "Reserve units")
@@ -64,12 +65,14 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .limited()
             .body(true, schemas.request::<Reservation>())
+            .example(examples::reservation())
             .returns_with(
                 202,
                 "The order as it was when it was reserved. It can be polled from now on.",
                 &[("location", "Location"), ("retry-after", "RetryAfter")],
                 Some(("application/json", schemas.response::<Order>())),
             )
+            .example_of(202, examples::order("queued"))
             .refuses(&[Code::TicketInvalid, Code::NotOpen, Code::StartKeyInvalid, Code::Banned, Code::NotFound])
             .refuses(&[Code::LimitReached, Code::SoldOut, Code::Ended, Code::TicketConflict])
             .refuses(&[Code::Paused, Code::Overloaded]),
@@ -116,6 +119,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .parameter(if_none_match())
             .returns_with(200, "The order.", &polled, Some(("application/json", schemas.response::<Order>())))
+            .example_of(200, examples::order("pending_payment"))
             .returns_with(304, "The order is as the caller's copy.", &polled, None)
             .refuses(&[Code::TicketInvalid, Code::NotFound]),
         Operation::new(Checkout::Pay, "checkout", "Give an address and start paying")
@@ -123,11 +127,13 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             .secured_by("jwt")
             .refuses(&[Code::RateLimited])
             .body(true, schemas.request::<CheckoutBody>())
+            .example(examples::checkout())
             .returns(
                 200,
                 "The payment page and the deadline. A repeated request returns the same session.",
                 schemas.response::<CheckedOut<'_>>(),
             )
+            .example_of(200, json!({ "checkout_url": "https://pay.example/s/7f3a", "pay_by": examples::PAY_BY }))
             .refuses(&[Code::NotFound, Code::StateConflict]),
         Operation::new(Checkout::Cancel, "cancel", "Cancel an order that waits for payment, before its deadline")
             .tag("orders")

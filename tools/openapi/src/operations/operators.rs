@@ -21,7 +21,7 @@ use sale::ledger::activities::Activity;
 use serde_json::json;
 
 use super::buyers::{if_none_match, limit, page};
-use crate::{operation::Operation, schemas::Schemas};
+use crate::{examples, operation::Operation, schemas::Schemas};
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     let mut operations = activities(schemas);
@@ -42,7 +42,8 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
 }
 
 fn admin(endpoint: Admin, id: &'static str, summary: &'static str) -> Operation {
-    Operation::new(endpoint, id, summary).tag("admin").secured_by("adminToken").refuses(&[Code::Forbidden])
+    let codes = [Code::Forbidden, Code::InvalidRequest];
+    Operation::new(endpoint, id, summary).tag("admin").secured_by("adminToken").refuses(&codes)
 }
 
 fn activities(schemas: &mut Schemas) -> Vec<Operation> {
@@ -86,28 +87,35 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
             "adminPutSale",
             "Create an activity, replace a draft, or change a published activity where that is safe",
         )
-        .describe("A total is never less than what is held and sold, and a published activity keeps its SKUs.")
+        .describe(
+            "A total is never less than what is held and sold, and a published activity keeps its SKUs. Its totals change \
+             by a restock, or with `If-Match`: without it, other totals are a `state_conflict`.",
+        )
         .parameter(if_match)
-        .body(true, schemas.request::<ActivitySpec>()),
+        .body(true, schemas.strict_request::<ActivitySpec>())
+        .example(examples::spec())
+        .example_of(200, examples::activity()),
         admin(Admin::DeleteActivity, "adminDeleteActivity", "Delete a draft")
             .returns_with(204, "It is deleted.", &[], None)
             .refuses(&[Code::NotFound, Code::StateConflict]),
         transition(Admin::Publish, "adminPublish", "Publish an activity: gate and stock are loaded")
-            .refuses(&[Code::InvalidRequest, Code::NotReady]),
+            .refuses(&[Code::NotReady]),
         transition(Admin::Pause, "adminPause", "Pause an activity"),
         transition(Admin::Resume, "adminResume", "Resume a paused activity").refuses(&[Code::NotReady]),
         transition(Admin::Close, "adminClose", "Close an activity permanently"),
         transition(Admin::PutAnnouncement, "adminAnnounce", "Set a word to everybody who looks at an activity")
             .describe("Plain text by language; an empty object removes it. The gate shows it.")
-            .body(true, schemas.request::<Announcement>()),
+            .body(true, schemas.strict_request::<Announcement>()),
         transition(
             Admin::RotateStartKey,
             "adminRotateStartKey",
             "Make a new start key: the old one is refused from now on",
         ),
         admin(Admin::Restock, "adminRestock", "Add units, or take unsold ones away")
-            .body(true, schemas.request::<Restock>())
+            .body(true, schemas.strict_request::<Restock>())
+            .example(json!({ "by": 20, "from": 100 }))
             .returns(200, "The SKU.", schemas.response::<Sku>())
+            .example_of(200, examples::sku(120))
             .returns_component(202, "Rebuilding")
             .refuses(&[Code::NotFound, Code::StateConflict]),
         admin(Admin::Stats, "adminStats", "Live statistics")
@@ -189,7 +197,7 @@ fn events(schemas: &mut Schemas) -> Vec<Operation> {
         admin(Admin::ListEvents, "adminListEvents", "The endpoint of events, how many wait, and those that failed")
             .returns(200, "The events.", schemas.response::<Events>()),
         admin(Admin::ReplayEvents, "adminReplayEvents", "Send the events of an order again, or all that failed")
-            .body(false, schemas.request::<ReplayEvents>())
+            .body(true, schemas.strict_request::<ReplayEvents>())
             .returns(202, "How many are due again.", schemas.response::<EventsReplayed>()),
         admin(Admin::EnableEvents, "adminEnableEvents", "Resume delivery to an endpoint that was gone or busy")
             .returns(200, "The endpoint.", schemas.response::<EventEndpoint>()),
@@ -197,13 +205,11 @@ fn events(schemas: &mut Schemas) -> Vec<Operation> {
 }
 
 fn users(schemas: &mut Schemas) -> Vec<Operation> {
-    let (ban, banned) = (schemas.request::<Ban>(), schemas.response::<Banned>());
+    let (ban, banned) = (schemas.strict_request::<Ban>(), schemas.response::<Banned>());
     let set = |endpoint, id, summary| {
         admin(endpoint, id, summary).body(true, ban.clone()).returns(200, "The ban.", banned.clone())
     };
-    let lift = |endpoint, id, summary| {
-        admin(endpoint, id, summary).returns_with(204, "There is none now.", &[], None).refuses(&[Code::InvalidRequest])
-    };
+    let lift = |endpoint, id, summary| admin(endpoint, id, summary).returns_with(204, "There is none now.", &[], None);
     vec![
         admin(Admin::ListBans, "adminListBans", "The bans by operators that are in force, sorted by kind and name")
             .query(
@@ -217,9 +223,11 @@ fn users(schemas: &mut Schemas) -> Vec<Operation> {
         lift(Admin::LiftUserBan, "adminUnbanUser", "Lift the ban of a user"),
         set(Admin::BanAddress, "adminBanIp", "Ban an address from every activity"),
         lift(Admin::LiftAddressBan, "adminUnbanIp", "Lift the ban of an address"),
-        admin(Admin::GetStrikes, "adminGetStrikes", "Strikes of a user")
-            .returns(200, "The strikes.", schemas.response::<Strikes>())
-            .refuses(&[Code::InvalidRequest]),
+        admin(Admin::GetStrikes, "adminGetStrikes", "Strikes of a user").returns(
+            200,
+            "The strikes.",
+            schemas.response::<Strikes>(),
+        ),
         lift(Admin::ClearStrikes, "adminClearStrikes", "Clear a user's strikes"),
         admin(Admin::GetShedding, "adminIsShed", "Whether load is shed").returns(
             200,
@@ -231,7 +239,28 @@ fn users(schemas: &mut Schemas) -> Vec<Operation> {
             "adminShed",
             "Shed load: only paying, cancelling and polling are served while it is on",
         )
-        .body(true, schemas.request::<Shedding>())
+        .body(true, schemas.strict_request::<Shedding>())
         .returns(200, "Done.", schemas.response::<SheddingChanged>()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::http::routes::Endpoint as _;
+
+    use super::*;
+
+    #[test]
+    fn the_functions_take_the_parameters_and_bodies_that_are_documented() {
+        let operations = operations(&mut Schemas::new());
+        for (endpoint, route) in Admin::ALL.iter().zip(Admin::ROUTES) {
+            let of_route = |it: &&Operation| *it.method() == route.method && it.pattern() == route.pattern;
+            let document = operations.iter().find(of_route).expect(route.pattern).to_json();
+            let parameters = document["parameters"].as_array().cloned().unwrap_or_default();
+            let queries = parameters.iter().filter(|parameter| parameter["in"] == "query");
+            let documented: Vec<_> = queries.map(|query| query["name"].as_str().expect("a name")).collect();
+            assert_eq!(documented, endpoint.query_parameters(), "{endpoint:?}");
+            assert_eq!(document["requestBody"].is_object(), endpoint.takes_body(), "{endpoint:?}");
+        }
+    }
 }
