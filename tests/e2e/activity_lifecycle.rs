@@ -160,19 +160,6 @@ async fn a_sale_can_be_put_into_a_calendar() {
 }
 
 #[tokio::test]
-async fn a_draft_that_ended_long_ago_is_published_as_ended() {
-    let app = TestApp::shared();
-    let id = unique_id("bygone");
-    let days = 24 * 3600;
-    let spec =
-        activity_spec(&json!({"starts_at": seconds_from_now(-9 * days), "ends_at": seconds_from_now(-8 * days)}));
-    app.call_admin(Method::PUT, &format!("/activities/{id}"), &spec).await.is(200);
-    app.call_admin(Method::POST, &format!("/activities/{id}/publish"), &Value::Null).await.is(200);
-    let gate = app.http.get(&format!("/api/activities/{id}/gate.json"), "").await.is(200);
-    assert_eq!(gate.text("phase"), "ended");
-}
-
-#[tokio::test]
 async fn a_paused_activity_accepts_no_orders_and_a_resumed_one_does() {
     let app = TestApp::shared();
     let activity = app.create_activity(json!({})).await;

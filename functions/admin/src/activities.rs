@@ -62,8 +62,8 @@ fn read(response: Response, activities: &[Activity]) -> Outcome {
 pub async fn put(request: &Request, id: &str, may_change_money: bool) -> Result<Outcome, ApiError> {
     let id = ActivityId::parse(id)
         .map_err(|error| Problem::new(Code::InvalidRequest, format!("The path names no sale: {error}.")))?;
-    let spec: ActivitySpec = body::parse(&request.body)?;
-    let mut errors = spec.validate();
+    let spec = body::parse_strict(&request.body, ActivitySpec::validate)?;
+    let mut errors = Vec::new();
     if spec.human_check == HumanCheck::Hosted && !*settings::load(settings::HAS_HOSTED_CHECKS).await? {
         errors.push(FieldError::new("/human_check", "needs the variables siteverify_…, which are empty"));
     }
@@ -151,11 +151,7 @@ pub async fn delete(id: &ActivityId) -> Result<Outcome, ApiError> {
 
 /// Handles `PUT …/announcement`; an empty object removes it.
 pub async fn announce(request: &Request, id: &ActivityId) -> Result<Outcome, ApiError> {
-    let announcement: Announcement = body::parse(&request.body)?;
-    let errors = announcement.validate();
-    if !errors.is_empty() {
-        return Err(Problem::invalid(errors).into());
-    }
+    let announcement = body::parse_strict(&request.body, Announcement::validate)?;
     let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
     into_outcome(operator_context(&ledger, &secret).await?.announce(id, announcement).await?, &secret)
@@ -171,10 +167,7 @@ pub async fn rotate_start_key(id: &ActivityId) -> Result<Outcome, ApiError> {
 /// Handles `POST …/skus/:sku/restock`. With `from`, the total that the operator saw, a repeated request adds the units
 /// once.
 pub async fn restock(request: &Request, id: &ActivityId, sku: &SkuId) -> Result<Outcome, ApiError> {
-    let Restock { by, from } = body::parse(&request.body)?;
-    if by == 0 || by.abs() > 1_000_000_000 {
-        return Err(Problem::invalid(vec![FieldError::new("/by", "must be -10^9 to 10^9, and not 0")]).into());
-    }
+    let Restock { by, from } = body::parse_strict(&request.body, Restock::validate)?;
     let secret = settings::load(settings::TICKET_SECRET).await?;
     let ledger = SpinLedger::open().await;
     let outcome = operator_context(&ledger, &secret).await?.restock(id, sku, by, from).await?;
@@ -197,6 +190,7 @@ fn into_outcome(outcome: OperationOutcome, secret: &str) -> Result<Outcome, ApiE
         OperationOutcome::Done(activity) => {
             Ok(Outcome::recorded(&RecordedActivity::new(&activity, secret), Response::json(200, &*activity)))
         }
+        OperationOutcome::Unchanged(activity) => Ok(Outcome::Unchanged(Response::json(200, &*activity))),
         OperationOutcome::Rebuilding(activity, progress) => {
             let document = RebuildingActivity { activity: &activity, rebuild: progress.into() };
             Ok(Outcome::recorded(&RecordedActivity::new(&activity, secret), Response::json(202, &document)))

@@ -54,14 +54,7 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
 /// Handles `PUT …/bans/…`: bans for `seconds`. The reason may say anything about a person: the record of changes, which
 /// is kept for ever, is without it.
 pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Outcome, ApiError> {
-    let Ban { seconds, reason } = body::parse(&request.body)?;
-    if !(1..=315_360_000).contains(&seconds) {
-        return Err(Problem::invalid(vec![FieldError::new("/seconds", "must be 1 to 315,360,000")]).into());
-    }
-    // PostgreSQL's text cannot contain NUL.
-    if reason.contains('\0') {
-        return Err(Problem::invalid(vec![FieldError::new("/reason", "must be text without NUL")]).into());
-    }
+    let Ban { seconds, reason } = body::parse_strict(&request.body, Ban::validate)?;
     let until = SpinRedis.now().await?.plus(seconds * 1000);
     bans::ban(&SpinRedis, &SpinLedger::open().await, subject, until, &reason).await?;
     Ok(Outcome::recorded(&json!({ "until": until }), Response::json(200, &Banned { until, reason })))
@@ -69,8 +62,8 @@ pub async fn ban(request: &Request, subject: &BanSubject) -> Result<Outcome, Api
 
 /// Handles `DELETE …/bans/…`.
 pub async fn lift(subject: &BanSubject) -> Result<Outcome, ApiError> {
-    bans::lift(&SpinRedis, &SpinLedger::open().await, subject).await?;
-    Ok(Outcome::deleted())
+    let was_banned = bans::lift(&SpinRedis, &SpinLedger::open().await, subject).await?;
+    Ok(Outcome::deleted().only_if(was_banned))
 }
 
 /// Handles `GET …/strikes/:user`.
@@ -82,6 +75,6 @@ pub async fn strikes(user: UserId) -> Result<Response, ApiError> {
 
 /// Handles `DELETE …/strikes/:user`.
 pub async fn clear_strikes(user: &UserId) -> Result<Outcome, ApiError> {
-    bans::clear_strikes(&SpinLedger::open().await, user).await?;
-    Ok(Outcome::deleted())
+    let had_any = bans::clear_strikes(&SpinLedger::open().await, user).await?;
+    Ok(Outcome::deleted().only_if(had_any))
 }

@@ -48,6 +48,8 @@ pub enum Outcome {
     Read(Response),
     /// It read data about buyers.
     ReadBuyers(Response),
+    /// It would have changed something, but that is so already.
+    Unchanged(Response),
     /// It changed something.
     Changed {
         /// What the record of the change has as `after`: JSON, or empty if nothing is left.
@@ -73,10 +75,18 @@ impl Outcome {
         Self::Changed { after: String::new(), response: Response::empty(204) }
     }
 
+    /// A change that needs no record unless something is another than before.
+    pub fn only_if(self, is_changed: bool) -> Self {
+        if is_changed { self } else { Self::Unchanged(self.into_response()) }
+    }
+
     /// Returns the response.
     pub fn into_response(self) -> Response {
         match self {
-            Self::Read(response) | Self::ReadBuyers(response) | Self::Changed { response, .. } => response,
+            Self::Read(response)
+            | Self::ReadBuyers(response)
+            | Self::Unchanged(response)
+            | Self::Changed { response, .. } => response,
         }
     }
 }

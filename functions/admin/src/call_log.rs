@@ -21,7 +21,7 @@ pub async fn record(call: &Call<'_>, result: &Result<Outcome, ApiError>) {
     let (event, status, code) = match result {
         Ok(Outcome::Read(_)) => return,
         Ok(Outcome::ReadBuyers(response)) => ("operator read", response.status, ""),
-        Ok(Outcome::Changed { response, .. }) => ("operator call", response.status, ""),
+        Ok(Outcome::Unchanged(response) | Outcome::Changed { response, .. }) => ("operator call", response.status, ""),
         Err(ApiError::Problem(problem)) => ("operator call refused", problem.code.status(), problem.code.as_str()),
         // The error itself is logged where it becomes a response.
         Err(_) => ("operator call failed", 0, ""),

@@ -29,10 +29,9 @@ pub async fn list() -> Result<Response, ApiError> {
     Ok(Response::json(200, &document))
 }
 
-/// Handles `POST …/events/replay`: sends the events of one order again, or without an order all failed ones.
+/// Handles `POST …/events/replay`: sends the events of one order again, or all failed ones.
 pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
-    let body: ReplayEvents =
-        if request.body.is_empty() { ReplayEvents::default() } else { body::parse(&request.body)? };
+    let body = body::parse_strict(&request.body, ReplayEvents::validate)?;
     let ledger = SpinLedger::open().await;
     let now = clock::now(&ledger).await?;
     let (replayed, more) = events::resend(&ledger, body.order_no.as_ref(), now).await?;
@@ -44,6 +43,7 @@ pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
 pub async fn enable() -> Result<Outcome, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, settings::load(settings::EVENTS_URL).await?);
     let healthy = EventEndpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };
+    let is_changed = events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await? != healthy;
     events::save_endpoint(&ledger, &url, &healthy).await?;
-    Ok(Outcome::changed(200, &healthy))
+    Ok(Outcome::changed(200, &healthy).only_if(is_changed))
 }

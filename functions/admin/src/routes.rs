@@ -2,8 +2,10 @@
 
 use domain::{
     activity::ActivityState,
+    api::operators::NoBody,
     http::{
-        problem::{Code, Problem},
+        body,
+        problem::{Code, FieldError, Problem},
         routes::{Admin, no_such_route},
     },
     ids::{ActivityId, SkuId},
@@ -40,10 +42,15 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let call = Call::new(request, &operator, endpoint, params);
     let role = required_role(&call);
     let result = if operator.may(role) {
-        let before = changes::load_activity(&call).await;
-        let result = handle(&call).await;
-        changes::record(&call, before, &result).await;
-        result
+        match refuse_unknown(&call) {
+            Err(problem) => Err(problem.into()),
+            Ok(()) => {
+                let before = changes::load_activity(&call).await;
+                let result = handle(&call).await;
+                changes::record(&call, before, &result).await;
+                result
+            }
+        }
     } else {
         let detail = format!("Your token does not have the role {}.", role.as_str());
         Err(Problem::new(Code::Forbidden, detail).into())
@@ -58,6 +65,29 @@ fn required_role(call: &Call<'_>) -> Role {
         _ if call.request.method.is_safe() => Role::Read,
         _ => Role::Operate,
     }
+}
+
+/// Refuses what the route does not know: a mistyped name would be without effect.
+fn refuse_unknown(call: &Call<'_>) -> Result<(), Problem> {
+    let known = call.endpoint.query_parameters();
+    let mut seen = Vec::new();
+    let mut errors = Vec::new();
+    for name in call.request.query_names() {
+        if !known.contains(&name) {
+            errors.push(FieldError::new(format!("?{name}"), "is not a parameter of this route"));
+        } else if seen.contains(&name) {
+            errors.push(FieldError::new(format!("?{name}"), "is there twice"));
+        }
+        seen.push(name);
+    }
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors));
+    }
+    let body = &call.request.body;
+    if body.is_empty() || call.endpoint.takes_body() {
+        return Ok(());
+    }
+    body::parse_strict::<NoBody>(body, |_| Vec::new()).map(drop)
 }
 
 async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {

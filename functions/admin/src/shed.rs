@@ -21,7 +21,9 @@ pub async fn get() -> Result<Response, ApiError> {
 
 /// Handles `PUT …/shed`. `activities` in the response is the number of gates that were changed.
 pub async fn put(request: &Request) -> Result<Outcome, ApiError> {
-    let Shedding { on } = body::parse(&request.body)?;
-    let activities = shed::set(&SpinRedis, &SpinLedger::open().await, on).await?;
-    Ok(Outcome::changed(200, &SheddingChanged { on, activities }))
+    let Shedding { on } = body::parse_strict(&request.body, |_| Vec::new())?;
+    let ledger = SpinLedger::open().await;
+    let was_on = shed::is_on(&ledger).await?;
+    let activities = shed::set(&SpinRedis, &ledger, on).await?;
+    Ok(Outcome::changed(200, &SheddingChanged { on, activities }).only_if(on != was_on))
 }

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    activity::MAX_TOTAL,
+    http::problem::FieldError,
     ids::{OrderNo, UserId},
     order::OrderStatus,
     time::Millis,
@@ -21,6 +23,15 @@ pub struct Restock {
     pub from: Option<i64>,
 }
 
+impl Restock {
+    /// Returns one error for each violated rule; empty if the change is valid.
+    #[must_use]
+    pub fn validate(&self) -> Vec<FieldError> {
+        let is_valid = self.by != 0 && (-MAX_TOTAL..=MAX_TOTAL).contains(&self.by);
+        if is_valid { Vec::new() } else { vec![FieldError::new("/by", "must be -10^9 to 10^9, and not 0")] }
+    }
+}
+
 /// A ban.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct Ban {
@@ -31,6 +42,21 @@ pub struct Ban {
     #[serde(default)]
     #[schemars(regex(pattern = r"^[^\u0000]*$"))]
     pub reason: String,
+}
+
+impl Ban {
+    /// Returns one error for each violated rule; empty if the ban is valid.
+    #[must_use]
+    pub fn validate(&self) -> Vec<FieldError> {
+        let seconds = (1..=315_360_000).contains(&self.seconds);
+        // PostgreSQL's text cannot contain NUL.
+        let reason = !self.reason.contains('\0');
+        [(seconds, "/seconds", "must be 1 to 315,360,000"), (reason, "/reason", "must be text without NUL")]
+            .into_iter()
+            .filter(|(is_valid, ..)| !is_valid)
+            .map(|(_, pointer, detail)| FieldError::new(pointer, detail))
+            .collect()
+    }
 }
 
 crate::words! {
@@ -85,6 +111,7 @@ pub struct Strikes {
 
 /// Whether load is shed: only paying, cancelling and polling are served.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Shedding {
     /// Whether it is.
     pub on: bool,
@@ -112,13 +139,31 @@ pub struct Requeued {
     pub status: OrderStatus,
 }
 
-/// Which events to send again.
+/// Which events to send again: exactly one member.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[schemars(inline)]
+#[schemars(inline, extend("minProperties" = 1, "maxProperties" = 1))]
 pub struct ReplayEvents {
-    /// Only the events of this order; without it, all failed ones.
+    /// All events of this order.
+    #[schemars(with = "OrderNo")]
     pub order_no: Option<OrderNo>,
+    /// True for all events that failed.
+    #[serde(default)]
+    #[schemars(extend("const" = true))]
+    pub failed: bool,
 }
+
+impl ReplayEvents {
+    /// Returns an error unless exactly one member selects events.
+    #[must_use]
+    pub fn validate(&self) -> Vec<FieldError> {
+        let rule = "must name an order_no, or all that failed with {\"failed\": true}";
+        if self.order_no.is_some() == self.failed { vec![FieldError::new("", rule)] } else { Vec::new() }
+    }
+}
+
+/// The body of a route that takes none: nothing, or an object without members.
+#[derive(Debug, Clone, Deserialize)]
+pub struct NoBody {}
 
 /// The events that are due again.
 #[derive(Debug, Clone, Serialize, JsonSchema)]

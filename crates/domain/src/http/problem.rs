@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::{activity::Requirement, api::Checks, ids::OrderNo, time::Millis};
 
 /// Maximum number of wrong members that a response names: a body can have thousands.
-const MAX_ERRORS: usize = 100;
+pub(super) const MAX_ERRORS: usize = 100;
 
 /// Maximum length of what is said about a wrong member, which may quote the body, with escapes.
 const MAX_ERROR_CHARS: usize = 300;

@@ -50,6 +50,12 @@ impl<H: Headers> Request<H> {
         query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value))
     }
 
+    /// Returns the names of the query's parameters, not percent-decoded.
+    pub fn query_names(&self) -> impl Iterator<Item = &str> {
+        let query = self.target.split_once('?').map_or("", |(_, query)| query);
+        query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or_default())
+    }
+
     /// Returns the request's endpoint and the values of the path's parameters, as [`routes::find`] does.
     pub fn route<E: Endpoint>(&self) -> Result<(E, [&str; 2]), Problem> {
         routes::find(&self.method, self.path())
@@ -150,7 +156,9 @@ mod tests {
         {
             assert_eq!(request.query_param(name), value, "{name}");
         }
+        assert_eq!(request.query_names().collect::<Vec<_>>(), ["x", "y", "x", "z", "empty", "q"]);
         assert_eq!(self::request("/a", &[]).query_param("x"), None);
+        assert_eq!(self::request("/a", &[]).query_names().count(), 0);
     }
 
     #[test]

@@ -148,6 +148,26 @@ routes! {
     }
 }
 
+impl Admin {
+    /// The parameters that the query may have.
+    #[must_use]
+    pub fn query_parameters(self) -> &'static [&'static str] {
+        match self {
+            Self::ListOrders | Self::ListBans => &["after", "limit"],
+            Self::ListDeadLetters | Self::ListCallbacks | Self::ListChanges => &["before", "limit"],
+            Self::Rebuild => &["epoch"],
+            _ => &[],
+        }
+    }
+
+    /// Whether the route takes a body.
+    #[must_use]
+    pub fn takes_body(self) -> bool {
+        use Admin::{BanAddress, BanUser, PutActivity, PutAnnouncement, PutShedding, ReplayEvents, Restock};
+        matches!(self, PutActivity | PutAnnouncement | Restock | ReplayEvents | BanUser | BanAddress | PutShedding)
+    }
+}
+
 /// Returns the endpoint of a request, and the values of the path's parameters, not percent-decoded. Unused values are
 /// empty.
 ///

@@ -28,6 +28,8 @@ const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the sa
 pub enum OperationOutcome {
     /// The activity after the change.
     Done(Box<Activity>),
+    /// The activity, which is as the call would have it. Redis is, too.
+    Unchanged(Box<Activity>),
     /// The change is saved, and reaches Redis with the rebuild of the activity's data, which has begun: its gate was
     /// gone. The sweeper continues the rebuild.
     Rebuilding(Box<Activity>, Progress),
@@ -98,7 +100,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     /// moves into the future gets a new start key (A4).
     ///
     /// With `expected_version` the change is made only if the activity still has that version (0: does not exist yet).
-    /// A specification contains totals: without the check an outdated one would undo a restock.
+    /// Without it a published activity keeps its totals: an outdated specification would undo a restock.
     pub async fn put(
         &self,
         id: &ActivityId,
@@ -126,7 +128,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             };
             return self.save(&new, None).await;
         };
-        self.change_spec(old, spec).await
+        self.change_spec(old, spec, expected_version.is_some()).await
     }
 
     /// Adds `by` units to a SKU; a negative number removes unsold units. With `expected_total` the change is made only
@@ -156,7 +158,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             None => return conflict("The total would be below 0 or above 10^9."),
         }
         let old_version = old.version;
-        match self.change_spec(old, spec.clone()).await {
+        match self.change_spec(old, spec.clone(), true).await {
             // The ledger has the new total, and the sweeper updates Redis. An error would make the operator repeat the
             // call, which would add the units again.
             Err(error @ (StoreError::RedisUnavailable(_) | StoreError::RedisRefused(_))) if by > 0 => {
@@ -171,7 +173,12 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
     }
 
-    async fn change_spec(&self, old: Activity, spec: ActivitySpec) -> Result<OperationOutcome, StoreError> {
+    async fn change_spec(
+        &self,
+        old: Activity,
+        spec: ActivitySpec,
+        may_change_totals: bool,
+    ) -> Result<OperationOutcome, StoreError> {
         let is_draft = old.state == ActivityState::Draft;
         let has_other_price = |sku: &Sku| {
             let same = |other: &Sku| (other.price, &other.currency) == (sku.price, &sku.currency);
@@ -190,13 +197,13 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             new.nonce.clone_from(&self.nonce);
         }
         match old.state {
-            ActivityState::Draft => return self.save(&new, Some(&old)).await,
+            ActivityState::Draft => return self.save_if_changed(&new, old, false).await,
             ActivityState::Closed => {
                 let refund_window_seconds = new.spec.refund_window_seconds;
                 if new.spec != (ActivitySpec { refund_window_seconds, ..old.spec.clone() }) {
                     return conflict("The sale is closed: only its time for refunds can be changed.");
                 }
-                return self.save(&new, Some(&old)).await;
+                return self.save_if_changed(&new, old, false).await;
             }
             ActivityState::Published | ActivityState::Paused => {}
         }
@@ -210,12 +217,19 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                 Some(total) if (total < 0) != (sku.total < 0) => {
                     return conflict(format!("SKU {}: a total cannot become or cease to be unlimited.", sku.sku));
                 }
+                Some(total) if total != sku.total && !may_change_totals => {
+                    return conflict(format!(
+                        "SKU {} has a total of {}, not {total}: restock it, or send If-Match with the sale's version as you \
+                         read it (now \"{}\").",
+                        sku.sku, sku.total, old.version
+                    ));
+                }
                 Some(total) if total < sku.total => lowered.push((sku.sku.clone(), total)),
                 Some(_) => {}
             }
         }
         if lowered.is_empty() {
-            return self.save_and_warm_up(&new, &old).await;
+            return self.save_if_changed(&new, old, true).await;
         }
         // Only Redis knows which units are unsold, so it gets the lowered totals first, and nothing else.
         match warm_up::lower_totals(self.redis, &new.id, new.version, new.epoch, &lowered).await? {
@@ -239,7 +253,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         self.save_and_warm_up(&restored, &current).await.map(|_| ())
     }
 
-    /// Publishes, pauses or closes an activity, or resumes a paused one. Publishing it again warms it up again.
+    /// Publishes, pauses or closes an activity, or resumes a paused one. An activity whose end is past is not put on sale.
     pub async fn set_state(&self, id: &ActivityId, state: ActivityState) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let allowed = matches!(
@@ -251,8 +265,11 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         if !allowed {
             return conflict(format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str()));
         }
+        if state == ActivityState::Published && old.state != state && old.spec.ends_at <= self.now {
+            return conflict(format!("The sale's end, {}, is past: set a later one first.", old.spec.ends_at));
+        }
         let new = Activity { state, ..self.prepare_change(&old).await? };
-        self.save_and_warm_up(&new, &old).await
+        self.save_if_changed(&new, old, true).await
     }
 
     /// Resumes a paused activity. Refuses a draft, which may be incomplete.
@@ -277,10 +294,8 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
     pub async fn announce(&self, id: &ActivityId, text: Announcement) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let new = Activity { announcement: text, ..self.prepare_change(&old).await? };
-        match new.state {
-            ActivityState::Draft => self.save(&new, Some(&old)).await,
-            _ => self.save_and_warm_up(&new, &old).await,
-        }
+        let has_gate = new.state != ActivityState::Draft;
+        self.save_if_changed(&new, old, has_gate).await
     }
 
     /// Gives the ledger and Redis the same version of an activity whose gate is ahead of the ledger (see

@@ -18,6 +18,7 @@ use stores::{
     keys::Keys,
     ledger::{clock::Clock, deletion::delete_batch, row_reader::RowReader},
     ports::{Redis, Sql, StoreError},
+    reply::Reply,
 };
 
 use crate::scripts::BAN;
@@ -79,13 +80,17 @@ pub async fn ban<R: Redis, S: Sql>(
     join_all(updates).await.into_iter().collect()
 }
 
-/// Lifts a ban.
-pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) -> Result<(), StoreError> {
+/// Lifts a ban, also one for abuse. Returns whether there was one.
+pub async fn lift<R: Redis, S: Sql>(redis: &R, sql: &S, subject: &BanSubject) -> Result<bool, StoreError> {
     let (kind, name) = subject.kind_and_name();
-    sql.run("DELETE FROM bans WHERE kind = ?1 AND name = ?2", vec![kind.into(), name.into()]).await?;
+    let statement = "DELETE FROM bans WHERE kind = ?1 AND name = ?2 RETURNING kind";
+    let was_listed = !sql.run(statement, vec![kind.into(), name.into()]).await?.is_empty();
     let activities = activities::list_in_redis(sql, Clock::Ledger).await?;
     let deletions = activities.iter().map(|activity| redis.command("DEL", vec![subject.key(activity).into()]));
-    join_all(deletions).await.into_iter().try_for_each(|deleted| deleted.map(drop))
+    join_all(deletions).await.into_iter().try_fold(was_listed, |was_banned, deleted| {
+        let deleted = Reply::new(deleted?).int()? > 0;
+        Ok(was_banned || deleted)
+    })
 }
 
 /// Lists up to `limit` bans by operators that are active at `now`, sorted by kind and name, after the kind and name
@@ -174,7 +179,8 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
     Ok(erased)
 }
 
-/// Deletes a user's strikes.
-pub async fn clear_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<(), StoreError> {
-    sql.run("DELETE FROM strikes WHERE user_id = ?1", vec![user.as_str().into()]).await.map(|_| ())
+/// Deletes a user's strikes. Returns whether there were any.
+pub async fn clear_strikes<S: Sql>(sql: &S, user: &UserId) -> Result<bool, StoreError> {
+    let statement = "DELETE FROM strikes WHERE user_id = ?1 RETURNING user_id";
+    Ok(!sql.run(statement, vec![user.as_str().into()]).await?.is_empty())
 }

@@ -73,6 +73,26 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
     }
 
+    /// Saves `new`, made by [`Self::prepare_change`] of `old`, in the ledger and, if it `has_gate`, in Redis. If nothing but
+    /// the version differs, the ledger stays as it is; an earlier call may have ended before it changed Redis.
+    pub(super) async fn save_if_changed(
+        &self,
+        new: &Activity,
+        old: Activity,
+        has_gate: bool,
+    ) -> Result<OperationOutcome, StoreError> {
+        let is_changed = *new != Activity { version: old.version + 1, ..old.clone() };
+        match (is_changed, has_gate) {
+            (true, true) => self.save_and_warm_up(new, &old).await,
+            (true, false) => self.save(new, Some(&old)).await,
+            (false, false) => Ok(OperationOutcome::Unchanged(Box::new(old))),
+            (false, true) => Ok(match self.warm_up_or_rebuild(old).await? {
+                OperationOutcome::Done(activity) => OperationOutcome::Unchanged(activity),
+                other => other,
+            }),
+        }
+    }
+
     /// Saves a change in the ledger, then in Redis.
     pub(super) async fn save_and_warm_up(
         &self,
