@@ -76,7 +76,7 @@ async function newPage() {
 }
 
 /** Loads a page several times with an empty cache, each time once more with the filled one. */
-async function measureSpeed({ name, path, ...selectors }, from, { origin, connectMs }) {
+async function measureSpeed({ name, path, isPrivate, ...selectors }, from, { origin, connectMs }) {
   const loads = { cold: [], warm: [] };
   for (let round = 0; round < ROUNDS; round += 1) {
     const page = await newPage();
@@ -94,7 +94,8 @@ async function measureSpeed({ name, path, ...selectors }, from, { origin, connec
     const [contents, usables] = ["content", "usable"].map((what) => measured.map((load) => load[what]).sort((a, b) => a - b));
     const [content, usable] = [contents, usables].map((times) => times[Math.floor(ROUNDS / 2)]);
     const { requests, bytes } = measured[0];
-    const isMet = content <= GOALS_MS.content && usable <= GOALS_MS.usable;
+    // What only its buyer may read comes with a request of the modules: it is there when the page is usable.
+    const isMet = (isPrivate || content <= GOALS_MS.content) && usable <= GOALS_MS.usable;
     return [
       name, from, cache, seconds(content), seconds(usable), `${seconds(usables[0])}–${seconds(usables.at(-1))}`, requests,
       bytes.toLocaleString("en"), isMet ? "met" : "MISSED",
