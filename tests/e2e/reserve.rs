@@ -80,6 +80,37 @@ async fn every_sold_out_names_the_order_of_its_ticket() {
 }
 
 #[tokio::test]
+async fn a_buyer_of_two_is_told_that_one_is_left_and_gets_it() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"per_user": 3, "skus": single_sku(1)})).await;
+    let (ada, ben) = (app.create_buyer(&activity, "ada").await, app.create_buyer(&activity, "ben").await);
+    // Each reads what another request made the instance remember.
+    for buyer in [&ada, &ben, &ada] {
+        let problem = app.reserve(&activity, buyer, "a", 2).await.is_problem(409, "insufficient_stock").json();
+        assert_eq!((&problem["left"], &problem["order_no"]), (&json!(1), &json!(buyer.order_no())), "{problem}");
+    }
+    app.reserve(&activity, &ada, "a", 1).await.is(202);
+    app.reserve(&activity, &ben, "a", 2).await.is_problem(409, "sold_out");
+}
+
+#[tokio::test]
+async fn a_changed_price_is_told_before_an_order_is_made() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({"per_user": 2})).await;
+    let buyer = app.create_buyer(&activity, "ada").await;
+    let reserve = async |amount: serde_json::Value| {
+        let mut body = TestApp::reservation_body(&activity, &buyer, "a", 2);
+        body["amount"] = amount;
+        app.http.post(&format!("/api/activities/{}/orders", activity.id), "", &body).await
+    };
+    let wrong = reserve(json!("2000")).await.is_problem(400, "invalid_request").json();
+    assert_eq!(wrong["errors"][0]["pointer"], "/amount", "{wrong}");
+    let problem = reserve(json!(1_000)).await.is_problem(409, "price_changed").json();
+    assert_eq!((&problem["amount"], &problem["currency"]), (&json!(2_000), &json!("EUR")), "{problem}");
+    assert_eq!(reserve(problem["amount"].clone()).await.is(202).json()["amount"], 2_000);
+}
+
+#[tokio::test]
 async fn reservations_of_one_user_are_rate_limited_with_a_reset_time() {
     let app = TestApp::shared();
     let activity =

@@ -348,6 +348,8 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         match self.reserve(n, user, quantity).await.unwrap().outcome {
             ReserveOutcome::Queued(_) => None,
             ReserveOutcome::Refused(code, _) => Some(code),
+            ReserveOutcome::InsufficientStock(_) => Some(Code::InsufficientStock),
+            ReserveOutcome::PriceChanged(_) => Some(Code::PriceChanged),
         }
     }
 
@@ -365,6 +367,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             user: UserId::parse(user).unwrap(),
             sku: self.sku.clone(),
             quantity,
+            amount: None,
             start_key: self.start_key.clone(),
             ip: "127.0.0.1".to_owned(),
             decide_until: Millis(i64::MAX),

@@ -28,6 +28,8 @@ const MAX_TRIES = 30;
  * @typedef {object} BuyOptions
  * @property {string} sku
  * @property {number} [quantity]
+ * @property {number} [amount] What the buyer was shown, price times quantity in minor units: another price is refused as
+ *   `price_changed`.
  * @property {ReturnType<typeof import("./gate.js").watchGate>} [gate] The result of `watchGate`;
  *   without it, the attempt watches the gate itself.
  * @property {() => Promise<Ticket>} [obtainTicket] Resolves to an unused ticket, the same one until it is dropped;
@@ -66,7 +68,7 @@ export async function buy(client, activity, options) {
   }
 }
 
-async function attempt(client, activity, { sku, quantity, obtainTicket, dropTicket, saveTicket, gate, onStep, signal }) {
+async function attempt(client, activity, { sku, quantity, amount, obtainTicket, dropTicket, saveTicket, gate, onStep, signal }) {
   /** @type {Ticket | null} */
   let ticket = null;
   // An earlier attempt may have sent the ticket until now.
@@ -87,7 +89,7 @@ async function attempt(client, activity, { sku, quantity, obtainTicket, dropTick
     // Before it is sent: the page may be left at any moment.
     mark(true);
     try {
-      return await client.placeOrder(activity, { sku, quantity, ticket: ticket.ticket, start_key: startKey }, { signal });
+      return await client.placeOrder(activity, { sku, quantity, amount, ticket: ticket.ticket, start_key: startKey }, { signal });
     } catch (error) {
       // Unless the server clearly refused, it may have made the order before the response was lost.
       if (isRefusal(error)) mark(wasUnanswered);

@@ -4,9 +4,13 @@
 export class Problem extends Error {
   /**
    * @param {{ status: number, code: string, detail?: string, errors?: { detail: string, pointer?: string }[],
-   *   retryAfter?: number | null, isAnswer?: boolean, requires?: string | null }} fields
+   *   retryAfter?: number | null, isAnswer?: boolean, requires?: string | null, left?: number | null,
+   *   amount?: number | null, currency?: string | null }} fields
    */
-  constructor({ status, code, detail = "", errors = [], retryAfter = null, isAnswer = true, requires = null }) {
+  constructor({
+    status, code, detail = "", errors = [], retryAfter = null, isAnswer = true, requires = null, left = null, amount = null,
+    currency = null,
+  }) {
     super(detail || code);
     this.status = status;
     this.code = code;
@@ -15,6 +19,11 @@ export class Problem extends Error {
     this.retryAfter = retryAfter;
     /** Of `not_eligible`, the rule that refused: `members`, `level`, `list` or `groups`. */
     this.requires = requires;
+    /** Of `insufficient_stock`, the units left. */
+    this.left = left;
+    /** Of `price_changed`, the price of all units in minor units of `currency`. */
+    this.amount = amount;
+    this.currency = currency;
     /** Whether the response had a code of its own. Without one a proxy sent it: the app may have processed the request. */
     this.isAnswer = isAnswer;
   }

@@ -71,11 +71,9 @@ export function createCall({ baseUrl, fetch, now }) {
     const retryAfter = parseRetryAfter(response.headers.get("retry-after"), date);
     if (!response.ok && response.status !== 304) {
       throw new Problem({
+        ...data,
         status: response.status,
         code: data?.code ?? CODE_BY_STATUS[response.status] ?? "internal",
-        detail: data?.detail ?? "",
-        errors: data?.errors ?? [],
-        requires: data?.requires ?? null,
         retryAfter,
         isAnswer: Boolean(data?.code),
       });

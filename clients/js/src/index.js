@@ -8,6 +8,7 @@ import { checkout, pollOrder } from "./orders.js";
 import { keepTicket, ticketWithCheck } from "./ticket.js";
 
 export { Aborted, Problem, Unreachable, isTransient } from "./errors.js";
+export { bestLanguage } from "./language.js";
 export { currencyDecimals, formatMoney } from "./money.js";
 export { TICKETS_BEFORE_START } from "./ticket.js";
 export { backoff, poll, randomUpTo, sleep } from "./timing.js";

@@ -2,10 +2,11 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import {
-  Aborted, Problem, Unreachable, createClient, currencyDecimals, formatMoney, isTransient,
+  Aborted, Problem, Unreachable, bestLanguage, createClient, currencyDecimals, formatMoney, isTransient,
 } from "@stampede/client";
 
 const START = Date.parse("2030-01-01T00:00:00Z");
@@ -59,6 +60,11 @@ const refuseAfterSilence = (code, status = 409) => (_, calls) => {
 };
 const lookups = (requests) => requests.filter(({ name }) => name === "demo.1");
 
+test("a text is chosen by its language as the server chooses it", () => {
+  const vectors = JSON.parse(readFileSync(new URL("../../../tests/languages.json", import.meta.url), "utf8"));
+  for (const [wanted, tags, best] of vectors) assert.equal(bestLanguage(wanted, tags) ?? null, best, `${wanted} of ${tags}`);
+});
+
 test("a lost answer is asked for with the same ticket", async () => {
   const { client, requests } = open({
     orders: (_, calls) => {
@@ -73,6 +79,16 @@ test("a lost answer is asked for with the same ticket", async () => {
   assert.deepEqual([outcome.kind, outcome.order, outcome.ticket.ticket], ["accepted", ORDER, "t-1"]);
   const orders = requests.filter(({ name }) => name === "orders");
   assert.deepEqual(orders.map(({ body }) => body.ticket), ["t-1", "t-1"]);
+});
+
+test("a reservation carries what the buyer was shown, and a refusal says what is left or what it costs", async () => {
+  for (const members of [{ code: "price_changed", amount: 2_500, currency: "EUR" }, { code: "insufficient_stock", left: 1 }]) {
+    const { client, requests } = open({ orders: () => new Response(JSON.stringify(members), { status: 409 }) });
+    const { kind, error } = await client.buy("demo", { sku: "a", quantity: 2, amount: 2_000 });
+    assert.equal(kind, "refused");
+    assert.deepEqual(Object.keys(members).map((name) => error[name]), Object.values(members));
+    assert.equal(requests.find(({ name }) => name === "orders").body.amount, 2_000);
+  }
 });
 
 test("a try without an answer is repeated when the device is online again; Retry-After is obeyed", async (context) => {

@@ -2,6 +2,8 @@
 //!
 //! Addresses are personal data. They never appear in debug output or in plain text in a store.
 
+mod countries;
+
 use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
@@ -20,7 +22,8 @@ const MAX_NAME_CHARS: usize = 40;
 const MAX_LINES: usize = 20;
 const NONCE_BYTES: usize = 24;
 
-/// A delivery address: the lines of the shop's form, by name.
+/// A delivery address: the lines of the shop's form, by name. With a `country` (ISO 3166-1 alpha-2) it has the lines `city`,
+/// `state` and `postal_code` that addresses in that country need.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline, transform = Address::limit_schema)]
@@ -38,7 +41,8 @@ impl Address {
         schema.insert("maxProperties".to_owned(), MAX_LINES.into());
         schema.insert("propertyNames".to_owned(), json!({ "maxLength": MAX_NAME_CHARS }));
         schema.insert("additionalProperties".to_owned(), json!({ "type": "string", "maxLength": MAX_LINE_CHARS }));
-        let example = json!({ "name": "Ada", "line1": "1 Mill Lane", "city": "London", "country": "GB" });
+        let example = json!({ "name": "Ada", "street": "1 Mill Lane", "city": "Austin", "state": "TX", "postal_code": "78701",
+            "country": "US" });
         schema.insert("examples".to_owned(), json!([example]));
     }
 
@@ -54,7 +58,7 @@ impl Address {
     /// Validates the member `address` of a request body.
     ///
     /// # Errors
-    /// One [`FieldError`] for each invalid line, or one that says that there are too many lines.
+    /// One [`FieldError`] for each invalid or missing line, or one that says that there are too many lines.
     pub fn parse(lines: &serde_json::Map<String, serde_json::Value>) -> Result<Self, Vec<FieldError>> {
         let pointer = |name: &str| format!("/address/{}", name.replace('~', "~0").replace('/', "~1"));
         if lines.len() > MAX_LINES {
@@ -74,6 +78,7 @@ impl Address {
                 }
             }
         }
+        errors.extend(countries::errors(&accepted));
         if errors.is_empty() { Ok(Self(accepted)) } else { Err(errors) }
     }
 }

@@ -7,9 +7,10 @@
 --       user, 11 ban, 12 limit, 13 abuse and 14 mark of the address, then those of the instance's counts
 -- ARGV  1 ULID, 2 user, 3 address, 4 SKU, 5 quantity, 6 start key, 7 "1" if the caller wants the gate, 8 until
 --       when this call may decide (ms), 9 epoch and 10 sequence of the last order that the instance knows of (0 for none),
---       then the instance's counts (`record_counts`)
+--       11 the amount that the buyer was shown, or empty, then the instance's counts (`record_counts`)
 -- Reply queued or repeated, now (ms), limits ("name;count;seconds;left;reset" joined by "|"), ahead, wait (ms), amount,
---       currency, created_at (ms), epoch, sequence (0 if repeated) | a code that refuses, now, limits, ms to wait (0 if waiting does not help); then, if
+--       currency, created_at (ms), epoch, sequence (0 if repeated) | a code that refuses, now, limits, and ms to wait (0 if
+--       waiting does not help), units left (insufficient_stock), or amount and currency (price_changed); then, if
 --       the caller wants the gate and there is one: state, starts_at, ends_at, start key, "1" while load is shed
 
 local call = redis.call
@@ -29,13 +30,13 @@ local function answer(word, ...)
   if ARGV[7] == '1' and state then append(reply, state, starts_at, ends_at, start_key, shed) end
   return reply
 end
-local function refuse(word, wait_ms)
+local function refuse(word, number, currency)
   if state then call('HINCRBY', stats, 'refused:' .. word, '1') end
-  return answer(word, wait_ms or 0)
+  return answer(word, number or 0, currency)
 end
 
 -- What needs no Redis costs no call of its own: an instance reports it with its next valid ticket.
-record_counts(11, 15, stats, state)
+record_counts(12, 15, stats, state)
 
 -- Cheapest refusal first.
 if not state or not epoch then return refuse('not_ready') end
@@ -92,7 +93,11 @@ if known_epoch > 0 and (known_epoch > tonumber(epoch) or known_epoch == tonumber
   stop_gate(KEYS[1], ARGV[9], ARGV[10])
   return refuse('not_ready')
 end
-if left >= 0 and left < units then return refuse('sold_out') end
+if left == 0 then return refuse('sold_out') end
+if left > 0 and left < units then return refuse('insufficient_stock', left) end
+-- The order would have this price.
+local amount = to_text(price * units)
+if ARGV[11] ~= '' and ARGV[11] ~= amount then return refuse('price_changed', amount, currency) end
 
 local ahead = math.max(0, enqueued - (counters[2] or 0))
 local wait_ms = ahead == 0 and 0 or math.ceil(ahead * 1000 / math.max(1, tonumber(counters[3] or 5000)))
@@ -107,7 +112,6 @@ if gate[9] then
 end
 
 -- Accepted. A script is atomic, and nothing below can fail: the message, which is written first, could.
-local amount = to_text(price * units)
 local sequence = to_text(enqueued + 1)
 queue_order(queued, KEYS[4], ulid, user, sku, quantity, amount, currency, now_text, epoch, sequence, to_text(ahead), to_text(wait_ms))
 call('HINCRBY', KEYS[6], holder, quantity)

@@ -1,6 +1,6 @@
 //! What an instance knows of an activity, to refuse reservations without a Redis call (A4, C6).
 //!
-//! It holds the gate, sold-out SKUs and bans for at most a second. The replies to reservations fill it, so it makes no
+//! It holds the gate, the SKUs that run short, and bans for at most a second. The replies to reservations fill it, so it makes no
 //! Redis calls of its own. A sold-out SKU is refused to every ticket, also to one that has made an order: the refusal
 //! names the order to read (B3).
 
@@ -23,6 +23,8 @@ const MAX_BANS: usize = 64;
 pub enum Decision {
     /// Refuse it. The number is the wait in milliseconds for `Retry-After`; 0 is none.
     Refuse(Code, i64),
+    /// Refuse it: fewer units are left, as many.
+    InsufficientStock(i64),
     /// Send it to Redis.
     Send,
 }
@@ -32,7 +34,7 @@ pub enum Decision {
 pub struct GateCache {
     /// The gate, when it was read by the instance's clock, and Redis's clock minus the instance's, in milliseconds.
     gate: Option<(Gate, Millis, i64)>,
-    sold_out: HashMap<SkuId, SoldOut>,
+    shortages: HashMap<SkuId, Shortage>,
     /// Pairs of user and client address that Redis refused because of a ban, and when. For the next second, requests of
     /// the same pair cost no Redis call (B6).
     banned: HashMap<(UserId, String), Millis>,
@@ -40,12 +42,12 @@ pub struct GateCache {
     pub last_order: Position,
 }
 
-/// Redis's last refusal for a SKU because it was sold out.
-struct SoldOut {
+/// Redis's last refusal for a SKU because too few units were left.
+struct Shortage {
     /// When it was refused, by the instance's clock.
     at: Millis,
-    /// The quantity that was refused. A smaller one may still be available, and is sent to Redis.
-    quantity: i64,
+    /// Units that were left. A request for no more is sent to Redis.
+    left: i64,
 }
 
 impl GateCache {
@@ -63,10 +65,14 @@ impl GateCache {
                 return Some(Decision::Refuse(Code::Banned, 0));
             }
         }
-        match self.sold_out.get(&request.sku) {
-            Some(sold) if request.quantity < sold.quantity => Some(Decision::Send),
-            Some(sold) => is_usable(sold.at).then_some(Decision::Refuse(Code::SoldOut, 0)),
-            None => Some(Decision::Send),
+        match self.shortages.get(&request.sku) {
+            Some(shortage) if request.quantity > shortage.left => {
+                is_usable(shortage.at).then_some(match shortage.left {
+                    0 => Decision::Refuse(Code::SoldOut, 0),
+                    left => Decision::InsufficientStock(left),
+                })
+            }
+            _ => Some(Decision::Send),
         }
     }
 
@@ -82,25 +88,27 @@ impl GateCache {
             self.gate = Some((gate.clone(), now, reply.now.0 - now.0));
         }
         self.last_order = self.last_order.max(reply.position);
-        let sold_out = self.sold_out.get(&request.sku);
         match reply.outcome {
-            ReserveOutcome::Refused(Code::SoldOut, _) => {
-                // A larger quantity that was in flight does not replace the refusal of a smaller one.
-                if reply.gate.is_some() || sold_out.is_none_or(|sold| request.quantity <= sold.quantity) {
-                    self.sold_out.insert(request.sku.clone(), SoldOut { at: now, quantity: request.quantity });
-                }
-            }
+            ReserveOutcome::Refused(Code::SoldOut, _) => self.note_shortage(request, reply, 0, now),
+            ReserveOutcome::InsufficientStock(left) => self.note_shortage(request, reply, left, now),
             ReserveOutcome::Refused(Code::Banned, _) if self.banned.len() < MAX_BANS => {
                 self.banned.insert((request.user.clone(), request.ip.clone()), now);
             }
             // A new order means that units are available again. Another answer to a refreshing request leaves that open:
             // without the entry, the next requests do not wait for one another.
-            ReserveOutcome::Queued(_) | ReserveOutcome::Refused(..) => {
+            ReserveOutcome::Queued(_) | ReserveOutcome::Refused(..) | ReserveOutcome::PriceChanged(_) => {
                 let has_new_order = matches!(reply.outcome, ReserveOutcome::Queued(_)) && !reply.is_repeat;
                 if has_new_order || reply.gate.is_some() {
-                    self.sold_out.remove(&request.sku);
+                    self.shortages.remove(&request.sku);
                 }
             }
+        }
+    }
+
+    /// A refusal that was in flight does not replace one that found fewer units.
+    fn note_shortage(&mut self, request: &ReserveRequest, reply: &ReserveReply, left: i64, now: Millis) {
+        if reply.gate.is_some() || self.shortages.get(&request.sku).is_none_or(|known| left <= known.left) {
+            self.shortages.insert(request.sku.clone(), Shortage { at: now, left });
         }
     }
 }

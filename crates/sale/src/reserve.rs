@@ -4,6 +4,7 @@ use domain::{
     activity::{ActivityState, Phase},
     http::problem::Code,
     ids::{OrderNo, SkuId, UserId},
+    money::Money,
     order::{Order, OrderStatus},
     time::Millis,
 };
@@ -42,6 +43,8 @@ pub struct ReserveRequest {
     pub sku: SkuId,
     /// Number of units; at least 1.
     pub quantity: i64,
+    /// The amount that the buyer was shown, in minor units, if the client sent it.
+    pub amount: Option<i64>,
     /// The start key as sent by the client.
     pub start_key: String,
     /// The client's address as `platform::request_address` returns it (IPv6: the /64 network).
@@ -95,6 +98,10 @@ pub enum ReserveOutcome {
     Queued(Box<Order>),
     /// Refused, with the milliseconds to wait (0 if waiting does not help).
     Refused(Code, i64),
+    /// Fewer units are left than requested: as many.
+    InsufficientStock(i64),
+    /// The units have another price than the buyer was shown: this one.
+    PriceChanged(Money),
 }
 
 /// Reply of the script.
@@ -136,6 +143,7 @@ pub async fn reserve<R: Redis>(
         request.decide_until.0.to_string().into(),
         request.last_order.epoch.to_string().into(),
         request.last_order.sequence.to_string().into(),
+        request.amount.map_or_else(String::new, |amount| amount.to_string()).into(),
     ];
     let (user, ip) = (&request.user, &request.ip);
     let mut script_keys = keys.all(["gate", "stats", "queued", "orders"]);
@@ -166,6 +174,8 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveRepl
             position = Position { epoch: reply.int()?, sequence: reply.int()? };
             ReserveOutcome::Queued(Box::new(order))
         }
+        "insufficient_stock" => ReserveOutcome::InsufficientStock(reply.int()?),
+        "price_changed" => ReserveOutcome::PriceChanged(reply.money()?),
         word => ReserveOutcome::Refused(Code::parse(word).ok_or_else(|| unexpected(word))?, reply.int()?),
     };
     let gate = if reply.remaining() > 0 { Some(Gate::read(&mut reply)?) } else { None };

@@ -42,7 +42,7 @@ pub async fn requeue(order_no: &str) -> Result<Outcome, ApiError> {
         RequeueOutcome::Refused(word) => {
             let detail = match word.as_str() {
                 "same" => "The order is not failed: it was put back before, or never left.",
-                "sold_out" => "No unit is left for the order: restock first.",
+                "sold_out" => "Too few units are left for the order: restock first.",
                 "limit_reached" => "The buyer has as many units as one person may.",
                 _ => "The sale is not loaded: publish it first.",
             };

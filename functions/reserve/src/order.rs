@@ -62,6 +62,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         user: ticket.user,
         sku,
         quantity: body.quantity,
+        amount: body.amount,
         start_key: body.start_key,
         ip,
         decide_until: now,
@@ -74,6 +75,10 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         Joined::Use(Decision::Refuse(code, wait_ms)) => {
             instance_counts::record_refusal(&activity, code);
             return Err(refusal(code, wait_ms, &[], &reserve_request.order_no).into());
+        }
+        Joined::Use(Decision::InsufficientStock(left)) => {
+            instance_counts::record_refusal(&activity, Code::InsufficientStock);
+            return Err(insufficient_stock(left, &[], &reserve_request.order_no).into());
         }
         Joined::Use(Decision::Send) => None,
         Joined::Fetch(guard) => guard,
@@ -96,6 +101,12 @@ fn into_response(reply: ReserveReply, order_no: &OrderNo) -> Result<Response, Ap
             Ok(response.with_headers(limits::headers(rate_limits)))
         }
         ReserveOutcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, rate_limits, order_no).into()),
+        ReserveOutcome::InsufficientStock(left) => Err(insufficient_stock(left, rate_limits, order_no).into()),
+        ReserveOutcome::PriceChanged(money) => {
+            let mut problem = Problem::new(Code::PriceChanged, "Show the new amount, and ask the buyer again.");
+            problem.extensions.money = Some(money);
+            Err(limits::add_to_problem(problem, 0, rate_limits).into())
+        }
     }
 }
 
@@ -112,12 +123,19 @@ fn refusal(code: Code, wait_ms: i64, rate_limits: &[RateLimitStatus], order_no: 
         Code::TicketConflict => "This ticket was used with another SKU or quantity. One ticket makes one order.",
         Code::LimitReached => "With this order you would hold more units than one buyer may.",
         Code::SoldOut => {
-            "Not enough units are left; if an earlier request had no answer, read this order. Units come back when others \
-             cancel or do not pay."
+            "No unit is left; if an earlier request had no answer, read this order. Units come back when others cancel or \
+             do not pay."
         }
         _ => "This sale has no such SKU.",
     };
     let mut problem = Problem::new(code, detail);
     problem.extensions.order_no = (code == Code::SoldOut).then(|| order_no.clone());
     limits::add_to_problem(problem, wait_ms, rate_limits)
+}
+
+fn insufficient_stock(left: i64, rate_limits: &[RateLimitStatus], order_no: &OrderNo) -> Problem {
+    let detail = "Fewer units are left; if an earlier request had no answer, read this order.";
+    let mut problem = Problem::new(Code::InsufficientStock, detail);
+    (problem.extensions.left, problem.extensions.order_no) = (Some(left), Some(order_no.clone()));
+    limits::add_to_problem(problem, 0, rate_limits)
 }

@@ -3,7 +3,13 @@
 
 use std::{cell::RefCell, convert::Infallible, rc::Rc, time::Duration};
 
-use domain::{api::visitors::ActivityDocument, ids::ActivityId, language::Translations, money::decimals, time::Millis};
+use domain::{
+    api::visitors::ActivityDocument,
+    ids::ActivityId,
+    language::{Language, Translations},
+    money::decimals,
+    time::Millis,
+};
 use maud::{Markup, html};
 use platform::{activity_cache, clock, http::Request, lru_map::LruMap, single_flight::Cached, timeout::with_timeout};
 use serde_json::json;
@@ -63,12 +69,7 @@ fn page_data(document: &ActivityDocument<'_>, shop_url: &str) -> PageData {
 
 /// The text, with those of the page's languages for `first-paint.js`.
 pub fn translated(text: &str, translations: &Translations) -> Markup {
-    let [en, zh] = ["en", "zh"].map(|language| {
-        let is_it = |tag: &str| tag.eq_ignore_ascii_case(language);
-        let is_one = |tag: &str| tag.split('-').next().is_some_and(is_it);
-        let find = |matches: &dyn Fn(&str) -> bool| translations.iter().find(|(tag, _)| matches(tag.as_str()));
-        find(&is_it).or_else(|| find(&is_one)).map(|(_, translation)| translation)
-    });
+    let [en, zh] = ["en", "zh-CN"].map(|tag| Language::try_from(tag.to_owned()).ok()?.translation(translations));
     html! { span data-en=[en] data-zh=[zh] { (text) } }
 }
 
@@ -144,6 +145,12 @@ mod tests {
         let start = r#"<time datetime="2026-01-01T10:00:00Z">2026-01-01 10:00 UTC</time> – <time"#;
         assert!(content("when").starts_with(start), "{}", content("when"));
         assert_eq!(data.key, "lamps.3.\"scheduled\"");
+    }
+
+    #[test]
+    fn a_text_for_the_script_of_the_page_is_in_the_pages_language() {
+        let data = data(r#""title":"Lamps","titles":{"zh-Hans":"灯","zh-Hant":"燈","en-GB":"Fine lamps"}"#);
+        assert_eq!(data.contents[0].1.0, r#"<span data-en="Fine lamps" data-zh="灯">Lamps</span>"#);
     }
 
     #[test]

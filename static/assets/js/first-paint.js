@@ -9,7 +9,8 @@
   } catch (blocked) {
     // The browser's language it is.
   }
-  var language = chosen || (/^zh/.test(navigator.language) ? "zh" : "en");
+  var known = navigator.languages.find(function (tag) { return /^(en|zh)\b/i.test(tag); });
+  var language = chosen || (/^zh/i.test(known) ? "zh" : "en");
   root.lang = language === "zh" ? "zh-CN" : "en";
   var words = document.querySelector("link[data-words=" + language + "]");
   if (words) words.rel = "modulepreload";

@@ -1,6 +1,6 @@
 //! Tests of `lua/reserve.lua`: each reservation is one atomic decision (C1, C2, C3, B3, B4; I1, I3, I7).
 
-use domain::{http::problem::Code, ids::OrderNo, time::Millis};
+use domain::{http::problem::Code, ids::OrderNo, money::Money, time::Millis};
 use orders::status::load_order;
 use sale::reserve::{ReserveOutcome, ReserveRequest, reserve};
 use stores::{
@@ -31,6 +31,37 @@ async fn a_ticket_makes_one_order_and_repeats_its_first_response() {
     assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0] && matches!(outcome, ReserveOutcome::Queued(_))));
     assert_eq!(fixture.reserve(7, "ada", 1).await.unwrap().outcome, ReserveOutcome::Refused(Code::TicketConflict, 0));
     assert_eq!(fixture.units().await, (8, 2, 0));
+}
+
+#[tokio::test]
+async fn a_reservation_of_more_than_is_left_is_told_what_is_left() {
+    let fixture = new_fixture("sqlite", 3, 3).await;
+    assert_eq!(fixture.refusal(1, "ada", 2).await, None);
+    assert_eq!(fixture.reserve(2, "bob", 2).await.unwrap().outcome, ReserveOutcome::InsufficientStock(1));
+    assert_eq!(fixture.refusal(2, "bob", 1).await, None, "the ticket was not used");
+    for quantity in [1, 2] {
+        assert_eq!(fixture.refusal(3, "cyd", quantity).await, Some(Code::SoldOut));
+    }
+    assert_eq!(fixture.refusal(1, "ada", 2).await, None, "a repeat");
+    assert_eq!(fixture.units().await, (0, 3, 0));
+}
+
+#[tokio::test]
+async fn no_order_has_another_amount_than_the_buyer_was_shown() {
+    let fixture = new_fixture("sqlite", 3, 3).await;
+    let outcome = async |amount| {
+        let request = ReserveRequest { amount, ..fixture.reservation(1, "ada", 2) };
+        reserve(&fixture.redis, &request, false).await.unwrap().outcome
+    };
+    assert_eq!(outcome(Some(100)).await, ReserveOutcome::PriceChanged(Money::new(200, "EUR")));
+    assert_eq!(fixture.units().await, (3, 0, 0));
+    for amount in [Some(200), None, Some(100)] {
+        let ReserveOutcome::Queued(order) = outcome(amount).await else {
+            panic!("{amount:?}: the ticket was not used, then its order is repeated")
+        };
+        assert_eq!(order.money, Money::new(200, "EUR"));
+    }
+    assert_eq!(fixture.units().await, (1, 2, 0));
 }
 
 #[tokio::test]

@@ -1,11 +1,11 @@
-//! Puts styles and scripts into the pages that mark them with `data-inline`: the first paint then needs no other file.
+//! Puts styles, scripts and data into the pages that mark them with `data-inline`: the first paint then needs no other file.
 
 use anyhow::{Context, ensure};
 use regex::{Captures, Regex};
 
 const ELEMENT: &str = r#"(?x)
     <link\ rel="stylesheet"\ href="/(?P<style>[^"]+)"\ data-inline>
-    | <script\ src="/(?P<script>[^"]+)"\ data-inline></script>"#;
+    | <script(?P<data>\ type="application/json"\ id="[^"]+")?\ src="/(?P<script>[^"]+)"\ data-inline></script>"#;
 
 /// Returns the page with the text of each marked file in place of its element. `find` returns the file at a served path.
 pub fn insert<'f>(page: &str, find: impl Fn(&str) -> Option<&'f [u8]>) -> anyhow::Result<String> {
@@ -16,7 +16,8 @@ pub fn insert<'f>(page: &str, find: impl Fn(&str) -> Option<&'f [u8]>) -> anyhow
             .context("an element without a file")?;
         let text = std::str::from_utf8(find(path).with_context(|| format!("{path} does not exist"))?)?;
         ensure!(!text.contains("</"), "{path} cannot be inlined: `</` could end its element");
-        Ok(format!("<{name}>{text}</{name}>"))
+        let data = found.name("data").map_or("", |data| data.as_str());
+        Ok(format!("<{name}{data}>{text}</{name}>"))
     };
     let mut inlined = String::with_capacity(page.len());
     let mut end = 0;

@@ -192,14 +192,17 @@ mod tests {
     #[test]
     fn a_marked_style_and_a_marked_script_become_part_of_their_page() {
         let page = r#"<head><link rel="stylesheet" href="/assets/a.css" data-inline>
+            <script type="application/json" id="a" src="/assets/a.json" data-inline></script>
             <script src="/assets/a.js" data-inline></script></head>"#;
         let files = |style| {
-            tree(&[("index.html", page), ("assets/a.css", style), ("assets/a.js", "a()"), ("assets/b.svg", "")])
+            let others = [("assets/a.js", "a()"), ("assets/a.json", "{}"), ("assets/b.svg", "")];
+            tree(&[&[("index.html", page), ("assets/a.css", style)], &others[..]].concat())
         };
         let linked = link(&files(r#"a { background: url("./b.svg") }"#)).unwrap();
         let (page, picture) = (text_of(&linked, "index.html"), path_of(&linked, "assets/b."));
         assert!(page.contains(&format!(r#"<style>a {{ background: url("/{picture}") }}</style>"#)), "{page}");
         assert!(page.contains("<script>a()</script></head>"), "{page}");
+        assert!(page.contains(r#"<script type="application/json" id="a">{}</script>"#), "{page}");
         assert!(link(&files("a::after { content: '</style>' }")).is_err());
     }
 

@@ -145,4 +145,7 @@ pub struct Reservation {
     /// The start key that the gate shows.
     #[serde(default)]
     pub start_key: String,
+    /// What the buyer was shown: the price times the quantity, in minor units. An order of another amount is not made.
+    #[schemars(range(min = 0))]
+    pub amount: Option<i64>,
 }

@@ -12,7 +12,8 @@ use crate::{address::Address, language::Language, time::Millis};
 #[schemars(rename = "Checkout")]
 pub struct CheckoutBody {
     /// The delivery address: the lines of the shop's form, by name; required where the activity's `checkout` is `form`, and
-    /// not kept elsewhere. It is stored encrypted, and erased when its retention time is over. Until the order is paid,
+    /// not kept elsewhere. Where it has a `country` (ISO 3166-1 alpha-2), `city`, `state` and `postal_code` are needed as in
+    /// that country. It is stored encrypted, and erased when its retention time is over. Until the order is paid,
     /// another one replaces it.
     #[serde(default)]
     #[schemars(with = "Option<Address>")]

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::{activity::Requirement, api::Checks, ids::OrderNo, time::Millis};
+use crate::{activity::Requirement, api::Checks, ids::OrderNo, money::Money, time::Millis};
 
 /// Maximum number of wrong members that a response names: a body can have thousands.
 pub(super) const MAX_ERRORS: usize = 100;
@@ -102,8 +102,12 @@ codes! {
     RateLimited = "rate_limited", 429, "Too many requests", "after `Retry-After`";
     /// The user already has the maximum number of units.
     LimitReached = "limit_reached", 409, "The limit per buyer is reached", "no";
-    /// Fewer units are left than requested. Also a request whose ticket has made an order may hear it.
+    /// No unit is left. Also a request whose ticket has made an order may hear it.
     SoldOut = "sold_out", 409, "Sold out", "when the gate no longer lists the SKU";
+    /// Fewer units are left than requested: `left`. Also a request whose ticket has made an order may hear it.
+    InsufficientStock = "insufficient_stock", 409, "Fewer units are left", "with a quantity of `left`";
+    /// The price is not what the buyer was shown (`amount` of the reservation): it is `amount`.
+    PriceChanged = "price_changed", 409, "The price has changed", "with the new amount, if the buyer agrees";
     /// The request is malformed.
     InvalidRequest = "invalid_request", 400, "The request is not valid", "no: mend the members at `errors`";
     /// The body is larger than 16 KiB, or a callback than 64 KiB.
@@ -162,7 +166,14 @@ pub struct Extensions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Requirement")]
     pub requires: Option<Requirement>,
-    /// With `sold_out`: the ticket's order. It exists if an earlier request of the ticket was accepted.
+    /// With `insufficient_stock`: the units left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64", range(min = 1))]
+    pub left: Option<i64>,
+    /// With `price_changed`: the price of all units.
+    #[serde(flatten)]
+    pub money: Option<Money>,
+    /// With `sold_out` and `insufficient_stock`: the ticket's order. It exists if an earlier request of the ticket was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OrderNo")]
     pub order_no: Option<OrderNo>,

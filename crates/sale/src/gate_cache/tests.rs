@@ -25,6 +25,7 @@ fn request(ticket: u128, sku: &str, quantity: i64) -> ReserveRequest {
         user: UserId::parse("ada").expect("id"),
         sku: SkuId::parse(sku).expect("SKU"),
         quantity,
+        amount: None,
         start_key: KEY.to_owned(),
         ip: String::new(),
         decide_until: Millis(0),
@@ -137,15 +138,16 @@ fn one_request_asks_again_when_the_refusal_is_old_and_its_answer_counts() {
 }
 
 #[test]
-fn a_smaller_quantity_is_sent_and_its_refusal_stays_when_a_larger_one_is_refused_later() {
+fn what_is_left_is_sent_and_its_refusal_stays_when_a_larger_quantity_is_refused_later() {
     let mut cache = Cache::default();
     let [one, two, three] = [1, 2, 3].map(|quantity| request(2, "a", quantity));
-    assert_eq!(decide(&mut cache, &two, 1_000), Action::Fetch);
-    answer(&mut cache, &two, SOLD_OUT, true, 1_000);
+    assert_eq!(decide(&mut cache, &three, 1_000), Action::Fetch);
+    answer(&mut cache, &three, ReserveOutcome::InsufficientStock(1), true, 1_000);
+    assert_eq!(decide(&mut cache, &two, 1_100), Action::Use(Decision::InsufficientStock(1)));
     assert_eq!(decide(&mut cache, &one, 1_100), Action::Use(Decision::Send));
     answer(&mut cache, &one, SOLD_OUT, false, 1_100);
-    answer(&mut cache, &three, SOLD_OUT, false, 1_150);
-    assert_eq!(decide(&mut cache, &one, 1_200), REFUSED);
+    answer(&mut cache, &three, ReserveOutcome::InsufficientStock(1), false, 1_150);
+    assert_eq!([1, 2].map(|quantity| decide(&mut cache, &request(2, "a", quantity), 1_200)), [REFUSED; 2]);
 }
 
 /// Redis: units left by SKU, and the tickets that made orders.
@@ -160,8 +162,10 @@ impl Redis {
     fn decide(&mut self, ticket: u128, sku: usize, request: &ReserveRequest) -> (ReserveOutcome, bool) {
         let is_repeat = self.orders.contains(&ticket);
         if !is_repeat {
-            if self.left[sku] < request.quantity {
-                return (SOLD_OUT, false);
+            match self.left[sku] {
+                0 => return (SOLD_OUT, false),
+                left if left < request.quantity => return (ReserveOutcome::InsufficientStock(left), false),
+                _ => {}
             }
             self.left[sku] -= request.quantity;
             self.orders.insert(ticket);
@@ -207,11 +211,11 @@ proptest! {
 
     /// The age limit, with up to eight requests in flight whose replies come in any order.
     #[test]
-    fn a_refusal_is_never_older_than_a_second_and_never_of_a_smaller_quantity(steps in prop::collection::vec(step(), 1..120)) {
+    fn a_refusal_is_never_older_than_a_second_and_never_of_what_was_left(steps in prop::collection::vec(step(), 1..120)) {
         let (mut cache, mut redis, mut now) = (Cache::default(), Redis { left: [2, 1], ..Redis::default() }, 10_000);
         let mut in_flight: Vec<InFlight> = Vec::new();
         let mut read_at = None;
-        // When each SKU was refused, and the quantities.
+        // When each SKU was refused, and the units left.
         let mut refused: [Vec<(i64, i64)>; 2] = Default::default();
         for step in steps {
             match step {
@@ -227,10 +231,16 @@ proptest! {
                             prop_assert!(is_refreshing, "nothing to wait for");
                             continue;
                         }
-                        Action::Use(Decision::Refuse(code, _)) => {
-                            prop_assert_eq!(code, Code::SoldOut);
-                            let is_reason = |&(at, least): &(i64, i64)| (0..=max_age).contains(&(now - at)) && quantity >= least;
-                            prop_assert!(refused[sku].iter().any(is_reason), "refuses {} at {}: {:?}", quantity, now, refused);
+                        Action::Use(refusal @ (Decision::Refuse(..) | Decision::InsufficientStock(_))) => {
+                            let said = match refusal {
+                                Decision::InsufficientStock(left) => left,
+                                refusal => {
+                                    prop_assert_eq!(refusal, Decision::Refuse(Code::SoldOut, 0));
+                                    0
+                                }
+                            };
+                            let is_reason = |&(at, left): &(i64, i64)| (0..=max_age).contains(&(now - at)) && left == said;
+                            prop_assert!(quantity > said && refused[sku].iter().any(is_reason), "{} at {}: {:?}", quantity, now, refused);
                             false
                         }
                         Action::Use(Decision::Send) => false,
@@ -243,7 +253,7 @@ proptest! {
                         let Some(at) = read_at else { return Err(TestCaseError::fail("decides without a gate")) };
                         prop_assert!((0..=max_age).contains(&(now - at)), "a gate {} ms old", now - at);
                     }
-                    if matches!(decision, Action::Use(Decision::Refuse(..))) {
+                    if matches!(decision, Action::Use(Decision::Refuse(..) | Decision::InsufficientStock(_))) {
                         continue;
                     }
                     let (outcome, is_repeat) = redis.decide(ticket, sku, &request);
@@ -253,8 +263,10 @@ proptest! {
                 Step::Receive(index) if index < in_flight.len() => {
                     let InFlight { request, refreshes, reply } = in_flight.remove(index);
                     let sku = usize::from(request.sku.as_str() == "b");
-                    if reply.outcome == SOLD_OUT {
-                        refused[sku].push((now, request.quantity));
+                    match reply.outcome {
+                        ReserveOutcome::Refused(..) => refused[sku].push((now, 0)),
+                        ReserveOutcome::InsufficientStock(left) => refused[sku].push((now, left)),
+                        _ => {}
                     }
                     cache.value.update(&request, &reply, Millis(now));
                     if refreshes {

@@ -1,8 +1,8 @@
 // The address form of the order page: its list of countries, what the buyer has typed in this tab, and the address that
 // they keep on this device.
 
-import { byId, el } from "../shared/dom.js";
-import { browserLocales, language } from "../shared/i18n.js";
+import { byId, el, setVisible } from "../shared/dom.js";
+import { browserLocales, language, t } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { device, tab } from "../shared/storage.js";
 
@@ -15,21 +15,15 @@ const typedKey = (orderNo) => `stampede.typed.${orderNo}`;
 /** What the receipt says of the address that was sent, without the street; forgotten as above. */
 const sentKey = (orderNo) => `stampede.sent_to.${orderNo}`;
 
-// The countries and territories of ISO 3166-1.
-const COUNTRIES =
-  "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC " +
-  "CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD " +
-  "GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH " +
-  "KI KM KN KP KR KW KY KZ LA LB LC LI LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW " +
-  "MX MY MZ NA NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW SA SB SC " +
-  "SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG UM US UY " +
-  "UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW";
+/** Country → the lines that its addresses use and need, and its postal codes, by Google's address data. */
+const RULES = JSON.parse(byId("address-fields").textContent);
+const LINES = [["C", "city"], ["S", "state"], ["Z", "postal_code"]];
 
 const countryNames = new Intl.DisplayNames([language], { type: "region" });
 
 /** Fills the list of countries, in the language of the page. */
 export function fillCountries() {
-  const countries = COUNTRIES.split(" ").map((code) => ({ code, name: countryNames.of(code) }));
+  const countries = Object.keys(RULES).map((code) => ({ code, name: countryNames.of(code) }));
   countries.sort((a, b) => a.name.localeCompare(b.name, language));
   byId("country").append(...countries.map(({ code, name }) => el("option", { value: code }, name)));
 }
@@ -45,6 +39,7 @@ let isTyped = false;
 export function watch(orderNo) {
   byId("pay-form").addEventListener("input", () => {
     isTyped = true;
+    fitToCountry();
     tab.setItem(typedKey(orderNo), JSON.stringify({ address: values(), remember: byId("remember").checked }));
   });
   globalThis.addEventListener("pageshow", ({ persisted }) => {
@@ -74,6 +69,22 @@ export function fill(orderNo) {
   byId("remember").checked = typed?.remember ?? isOwn;
   const address = typed?.address ?? (isOwn ? saved.address : {});
   for (const field of fields()) field.value = address[field.name] ?? field.value;
+  fitToCountry();
+}
+
+/** Shows the lines that addresses in the chosen country use, and demands those that they need. */
+function fitToCountry() {
+  const { used, required, postal_code: pattern } = RULES[byId("country").value] ?? { used: "CSZ", required: "C" };
+  for (const [letter, name] of LINES) {
+    const field = byId(name);
+    field.required = required.includes(letter);
+    field.disabled = !used.includes(letter);
+    setVisible(field.parentElement, !field.disabled);
+  }
+  // `pattern` of an input minds the letter case.
+  const code = byId("postal_code");
+  const isWrong = pattern && code.value && !new RegExp(`^(?:${pattern})$`, "i").test(code.value.trim());
+  code.setCustomValidity(isWrong ? t("order.postal_code_wrong") : "");
 }
 
 /** Reads the form, and saves the address on this device or removes it, as the buyer chose. */
@@ -85,15 +96,15 @@ export function read() {
 }
 
 /** Notes the address that was sent for an order. */
-export const noteSent = (orderNo, { name, postal_code: code, city, country }) =>
-  tab.setItem(sentKey(orderNo), JSON.stringify([name, `${code} ${city}`, country]));
+export const noteSent = (orderNo, { name, postal_code: code, city, state, country }) =>
+  tab.setItem(sentKey(orderNo), JSON.stringify([name, [code, city, state].filter(Boolean).join(" "), country]));
 
 /** The address that this tab has sent for an order, in a line; null if it has not. */
 export function sentTo(orderNo) {
   const [name, place, country] = JSON.parse(tab.getItem(sentKey(orderNo)) ?? "[]");
-  return name ? [name, place, countryNames.of(country)].join(", ") : null;
+  return name ? [name, place, countryNames.of(country)].filter(Boolean).join(", ") : null;
 }
 
 const fields = () => [...byId("pay-form").elements].filter(({ name }) => name);
 
-const values = () => Object.fromEntries(fields().map(({ name, value }) => [name, value]));
+const values = () => Object.fromEntries(fields().filter(({ disabled }) => !disabled).map(({ name, value }) => [name, value]));

@@ -8,8 +8,8 @@ import * as shell from "../shared/shell.js";
 import * as lostOrder from "./lost-order.js";
 import { showNotice } from "./notice.js";
 import * as ownOrders from "./own-orders.js";
-import { orderToPay, state } from "./sale-state.js";
-import { render } from "./sale-view.js";
+import { cardOf, orderToPay, state } from "./sale-state.js";
+import { render, renderActivity } from "./sale-view.js";
 import * as tickets from "./ticket.js";
 
 /** How long a click disables the buttons: below the limit of 10 s (A3), because timers fire late. */
@@ -33,8 +33,9 @@ export const obtainTicket = () => tickets.ensureTicket(state.id, state.activity.
 const dropTicket = () => session.removeTicket(state.id);
 const saveTicket = (ticket) => session.storeTicket(state.id, ticket);
 
-/** Starts an attempt to buy. `gate` is the result of `watchGate`. */
-export async function onBuy(sku, quantity, gate) {
+/** Starts an attempt to buy `quantity` units of a SKU at its shown price. `gate` is the result of `watchGate`. */
+export async function onBuy(item, quantity, gate) {
+  const { sku, price } = item;
   // Before the first await, so that a second click finds a disabled button.
   cancelAttempt();
   disableButtons();
@@ -47,9 +48,9 @@ export async function onBuy(sku, quantity, gate) {
   if (state.orders === null) await ownOrders.load();
   const order = orderToPay(sku);
   if (order) return openOrder(order);
-  const options = { sku, quantity, obtainTicket, dropTicket, saveTicket, gate };
+  const options = { sku, quantity, amount: price * quantity, obtainTicket, dropTicket, saveTicket, gate };
   const buy = (signal, onStep) => client.buy(state.id, { ...options, onStep, signal });
-  await follow(buy, (error) => showRefusal(error, sku, gate));
+  await follow(buy, (error) => showRefusal(error, item, quantity, gate));
 }
 
 /** Looks for the order of a ticket whose answer was lost when the page was left. Call when the page is shown. */
@@ -125,11 +126,21 @@ function openOrder({ order_no: orderNo }) {
   location.assign(ownOrders.orderAddress(orderNo));
 }
 
-function showRefusal(error, sku, gate) {
-  const { code } = error;
+/** What is refused for another reason than the buyer's is calm. */
+const CALM = ["sold_out", "insufficient_stock", "price_changed", "ended"];
+
+function showRefusal(error, item, quantity, gate) {
+  const { code, left, amount, currency } = error;
   if (code === "unauthenticated") return void shell.signInAgain();
   if (code === "sold_out") {
-    state.refusedAt.set(sku, performance.now());
+    state.refusedAt.set(item.sku, performance.now());
+    void gate.refresh();
+  }
+  if (code === "insufficient_stock") state.quantities.set(cardOf(item), left);
+  if (code === "price_changed") {
+    const withPrice = (known) => (known.sku === item.sku ? { ...known, price: amount / quantity, currency } : known);
+    state.activity = { ...state.activity, skus: state.activity.skus.map(withPrice) };
+    renderActivity();
     void gate.refresh();
   }
   if (code === "limit_reached") {
@@ -137,7 +148,7 @@ function showRefusal(error, sku, gate) {
     void ownOrders.load();
   }
   showNotice({
-    tone: code === "sold_out" || code === "ended" ? "calm" : "bad",
+    tone: CALM.includes(code) ? "calm" : "bad",
     text: explain(error),
     link: code === "limit_reached" ? ["/orders", t("nav.orders")] : undefined,
   });

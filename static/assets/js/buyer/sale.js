@@ -25,7 +25,7 @@ let ticketError = null;
 
 shell.start();
 startCheckBox();
-const buy = () => void onBuy(chosenSku().sku, chosenQuantity(), gate);
+const buy = () => void onBuy(chosenSku(), chosenQuantity(), gate);
 startBar({ buy, order: buy, check: goToCheck, sign_in: () => void shell.signIn() });
 shell.onSessionChange(() => {
   ticketError = null;

@@ -42,7 +42,7 @@ function describe(order) {
 const describeAddress = (address) =>
   [...new Set([...LINES, ...Object.keys(address)])].map((name) => address[name]).filter(Boolean).join(", ");
 
-const LINES = ["name", "street", "postal_code", "city", "country"];
+const LINES = ["name", "street", "postal_code", "city", "state", "country"];
 
 const facts = (entries) =>
   el("dl", { class: "facts" }, entries.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));

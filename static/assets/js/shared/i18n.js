@@ -1,5 +1,6 @@
 // Texts of the pages in the visitor's language, where the shop has none of its own.
 
+import { bestLanguage } from "../../client/index.js";
 import { words as english } from "../words/en.js";
 import * as storage from "./storage.js";
 
@@ -32,8 +33,7 @@ export function t(key, values = {}) {
   return (words[key] ?? key).replace(/\{(\w+)\}/g, (placeholder, name) => values[name] ?? placeholder);
 }
 
-const translation = (texts = {}) =>
-  texts[language] ?? Object.entries(texts).find(([tag]) => tag.toLowerCase().startsWith(`${language}-`))?.[1];
+const translation = (texts = {}) => texts[bestLanguage(document.documentElement.lang, Object.keys(texts))];
 
 /** A text that has no language of its own: in that of the page, else in English, else any. */
 export const inAnyLanguage = (texts = {}) => translation(texts) ?? texts.en ?? Object.values(texts)[0] ?? "";

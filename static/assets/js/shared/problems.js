@@ -1,5 +1,6 @@
 // Texts and classification of errors for the pages of buyers.
 
+import { money } from "./format.js";
 import { hasText, t } from "./i18n.js";
 import { Problem, Unreachable } from "./client.js";
 
@@ -10,7 +11,9 @@ export function explain(error) {
   if (error instanceof Unreachable) return t(navigator.onLine ? "problem.unreachable" : "problem.offline");
   if (!(error instanceof Problem)) return t("problem.internal");
   const key = `problem.${error.code}`;
-  return hasText(key) ? t(key) : error.detail || t("problem.internal");
+  const { left, amount, currency } = error;
+  const values = { left, amount: amount === null ? "" : money(amount, currency) };
+  return hasText(key) ? t(key, values) : error.detail || t("problem.internal");
 }
 
 /** As `explain`, for requests about orders, which have no ticket to keep. */

@@ -60,8 +60,8 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
             .describe(
                 "The ticket in the body authenticates the user, and is the idempotency key: with the same SKU and \
                  quantity the first response is repeated, with others it is `ticket_conflict`. A refused request does \
-                 not use the ticket. While a SKU is sold out, a ticket that has made an order may hear `sold_out`, too: \
-                 after a request without an answer, read the order that its `order_no` names.",
+                 not use the ticket. While too few units are left, a ticket that has made an order may hear `sold_out` or \
+                 `insufficient_stock`, too: after a request without an answer, read the order that its `order_no` names.",
             )
             .limited()
             .body(true, schemas.request::<Reservation>())
@@ -74,7 +74,8 @@ fn buying(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .example_of(202, examples::order("queued"))
             .refuses(&[Code::TicketInvalid, Code::NotOpen, Code::StartKeyInvalid, Code::Banned, Code::NotFound])
-            .refuses(&[Code::LimitReached, Code::SoldOut, Code::Ended, Code::TicketConflict])
+            .refuses(&[Code::LimitReached, Code::SoldOut, Code::InsufficientStock, Code::PriceChanged])
+            .refuses(&[Code::Ended, Code::TicketConflict])
             .refuses(&[Code::Paused, Code::Overloaded]),
     ]
 }
