@@ -107,7 +107,7 @@ async fn buy_until_acknowledged(
     match rng.u8(..3) {
         0 => {
             let address = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London",
-                "postal_code": "N1", "country": "GB"}});
+                "postal_code": "N1 9GU", "country": "GB"}});
             for _ in 0..20 {
                 let started = app.http.try_send(Method::POST, &checkout, &buyer.jwt, &address).await;
                 let url = started

@@ -147,11 +147,15 @@ async fn a_word_from_the_shop_is_in_the_gate_and_among_the_changes() {
 #[tokio::test]
 async fn a_sale_can_be_put_into_a_calendar() {
     let app = TestApp::shared();
-    let activity = app.create_activity(json!({"title": "Spring; drop", "titles": {"zh": "春季"}})).await;
+    let activity =
+        app.create_activity(json!({"title": "Spring; drop", "titles": {"zh-Hans": "春季", "zh-Hant": "春節"}})).await;
     let path = format!("/api/activities/{}/calendar.ics", activity.id);
-    for (query, title) in
-        [("", "SUMMARY:Spring\\; drop\r\n"), ("?lang=zh-CN", "SUMMARY:春季\r\n"), ("?lang=_", "SUMMARY:Spring")]
-    {
+    for (query, title) in [
+        ("", "SUMMARY:Spring\\; drop\r\n"),
+        ("?lang=zh-CN", "SUMMARY:春季\r\n"),
+        ("?lang=zh-HK", "SUMMARY:春節\r\n"),
+        ("?lang=_", "SUMMARY:Spring"),
+    ] {
         let file = app.http.get(&format!("{path}{query}"), "").await.is(200);
         assert_eq!(file.header("content-type"), "text/calendar; charset=utf-8");
         assert!(file.body.starts_with("BEGIN:VCALENDAR\r\n") && file.body.contains(title), "{file:?}");

@@ -26,6 +26,7 @@ async fn an_invalid_address_is_refused_with_a_pointer_and_opens_no_session() {
         (json!({"address": "1 Mill Lane"}), "/address"),
         (json!({"address": {"city": 7}}), "/address/city"),
         (json!({"address": {"city": "x".repeat(201)}}), "/address/city"),
+        (json!({"address": {"city": "Austin", "postal_code": "78701", "country": "US"}}), "/address/state"),
     ] {
         app.http.post(&path, &buyer.jwt, &body).await.is_problem(400, "invalid_request").points_at(pointer);
     }

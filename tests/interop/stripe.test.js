@@ -165,12 +165,13 @@ test("without a price nothing is asked of Stripe: a free order is paid, and its 
 
 test("a retry in another language, or after the item was renamed, is the same request to Stripe", async () => {
   const buyer = await signIn();
-  const sale = await publish();
+  const names = { "zh-Hans": "商品", "zh-Hant": "貨品" };
+  const sale = await publish({ skus: [{ sku: "item", name: "The item", names, price: 1_999, currency: "EUR", total: 10 }] });
   const order = await buy(sale, buyer);
   server.failures.push(503, 503, 503);
   assert.equal((await checkout(order, buyer, "zh-CN")).status, 503);
   const { id, state, version, ...spec } = await callAdmin("GET", `/activities/${sale.id}`);
-  const skus = spec.skus.map((sku) => ({ ...sku, name: "Renamed", image: "https://shop.example/new.jpg" }));
+  const skus = spec.skus.map((sku) => ({ ...sku, name: "Renamed", names: {}, image: "https://shop.example/new.jpg" }));
   await callAdmin("PUT", `/activities/${sale.id}`, { ...spec, skus });
   assert.equal((await checkout(order, buyer, "en")).status, 200);
   const requests = server.requestsNaming(order.order_no);
@@ -178,7 +179,7 @@ test("a retry in another language, or after the item was renamed, is the same re
   const field = (name) => requests[0].form.find(([known]) => known === name)?.[1];
   assert.deepEqual(
     [field("line_items[0][price_data][product_data][name]"), field("locale")],
-    ["The item", "zh"],
+    ["商品", "zh"],
   );
 });
 

@@ -30,7 +30,7 @@ impl TestApp {
     /// # Errors
     /// If the connection fails before the whole response has arrived: the app may or may not have acted.
     pub async fn try_checkout(&self, order_no: &str, jwt: &str) -> Result<Response, reqwest::Error> {
-        let body = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1", "country": "GB"}});
+        let body = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1 9GU", "country": "GB"}});
         self.http.try_send(Method::POST, &format!("/api/orders/{order_no}/checkout"), jwt, &body).await
     }
 

@@ -54,7 +54,7 @@ impl Shop {
     /// Opens the sandbox's payment page of an order and pays; waits until the order is paid.
     pub async fn pay(&self, order_no: &str, jwt: &str) {
         let path = format!("/api/orders/{order_no}");
-        let body = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1", "country": "GB"}});
+        let body = json!({"address": {"name": "Ada", "line1": "1 Mill Lane", "city": "London", "postal_code": "N1 9GU", "country": "GB"}});
         let page = self.http.post(&format!("{path}/checkout"), jwt, &body).await.is(200).text("checkout_url");
         let session = page.rsplit('/').next().unwrap_or_default();
         self.http.post(&format!("/sandbox/pay/{session}"), "", &json!({"outcome": "paid"})).await.is(200);

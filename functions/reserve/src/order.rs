@@ -104,7 +104,7 @@ fn into_response(reply: ReserveReply, order_no: &OrderNo) -> Result<Response, Ap
         ReserveOutcome::InsufficientStock(left) => Err(insufficient_stock(left, rate_limits, order_no).into()),
         ReserveOutcome::PriceChanged(money) => {
             let mut problem = Problem::new(Code::PriceChanged, "Show the new amount, and ask the buyer again.");
-            problem.extensions.money = Some(money);
+            (problem.extensions.amount, problem.extensions.currency) = (Some(money.amount), Some(money.currency));
             Err(limits::add_to_problem(problem, 0, rate_limits).into())
         }
     }

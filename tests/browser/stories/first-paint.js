@@ -10,7 +10,7 @@ const SKUS = [
 
 /** Publishes a sale, and waits until its page has its data. */
 async function publishShown(baseURL) {
-  const { id } = await publish({ title: "Lamps", titles: { zh: "灯" }, skus: SKUS, startsIn: 600_000 });
+  const { id } = await publish({ title: "Lamps", titles: { "zh-Hans": "灯", "zh-Hant": "燈" }, skus: SKUS, startsIn: 600_000 });
   await call("GET", `/api/activities/${id}`);
   const path = `/sale?activity=${id}`;
   await expect.poll(async () => (await fetch(baseURL + path)).text()).toContain("first-data");

@@ -128,6 +128,28 @@ test("a page that is online again asks at once", async ({ page }) => {
   await expect(page.getByTestId("notice")).toBeHidden();
 });
 
+test("the address has the lines of the chosen country, and needs those that it needs", async ({ page }) => {
+  await openSale(page);
+  await buyNow(page);
+  await fillInAddress(page);
+  for (const [country, lines] of [
+    ["US", ["city", "state", "postal_code"]], ["DE", ["city", "postal_code"]], ["QA", ["city"]], ["AE", ["state"]], ["SG", ["postal_code"]],
+  ]) {
+    await page.locator("#country").selectOption(country);
+    for (const name of ["city", "state", "postal_code"]) await expect(page.locator(`#${name}`)).toBeVisible({ visible: lines.includes(name) });
+  }
+  await page.locator("#country").selectOption("IN");
+  await page.getByTestId("pay").click();
+  await expect(page.locator("#state:invalid, #postal_code:invalid")).toHaveCount(2);
+  await page.locator("#country").selectOption("HK");
+  await page.locator("#state").fill("Kowloon");
+  const sent = page.waitForRequest(/\/checkout$/);
+  await page.getByTestId("pay").click();
+  const { name, street, city } = ADDRESS;
+  expect((await sent).postDataJSON().address).toEqual({ name, street, city, state: "Kowloon", country: "HK", phone: "" });
+  await page.waitForURL(/\/sandbox\/pay\//);
+});
+
 test("an address is kept on the device for its user, if the buyer wants", async ({ page }) => {
   const user = unique("add");
   await openOrder(page, user);

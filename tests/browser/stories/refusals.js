@@ -1,7 +1,7 @@
 // Refusals: sold out, limit per user, paused, ended (A4, B9).
 
-import { call, callAdmin, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
-import { buyNow, changeAnswers, goToPayment, openSale, recordText, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
+import { call, callAdmin, changeSale, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
+import { buyNow, changeAnswers, goToPayment, holdAnswers, openSale, recordText, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("a sold-out SKU has a disabled button, and can be bought when a unit is released", async ({ page }) => {
@@ -30,6 +30,36 @@ test("a refusal shows its reason and ends the attempt", async ({ page }) => {
   await untilText(page, "notice", "Somebody was faster");
   await button.untilShown("Sold out");
   expect(requests).toBe(1);
+});
+
+test("a buyer of two is told that one is left, and the next click buys that one", async ({ page }) => {
+  const { id } = await openSale(page, { total: 2, perUser: 2 });
+  await untilCanBuy(page);
+  await page.getByTestId("more").click();
+  await expect(page.getByTestId("quantity")).toHaveText("2");
+  await reserve(id, await signIn());
+  await page.getByTestId("buy").click();
+  await untilText(page, "notice", "Only 1 left");
+  await expect(page.getByTestId("quantity")).toHaveText("1");
+  await expect(page.getByTestId("buy")).toBeEnabled({ timeout: 1_000 });
+  await buyNow(page);
+});
+
+test("a price that changed before the click is shown, and the next click buys at it", async ({ page }) => {
+  const { id } = await openSale(page, { perUser: 2 });
+  await untilCanBuy(page);
+  await page.getByTestId("more").click();
+  await untilText(page, "buy", "€39.98");
+  // The page does not hear of the change before the click.
+  const release = await holdAnswers(page, /\/api\/activities\/[^/]+$/);
+  await changeSale(id, { skus: [{ sku: "item", name: "The item", price: 2_499, currency: "EUR", total: 10 }] });
+  await page.getByTestId("buy").click();
+  await untilText(page, "notice", "it is now €49.98");
+  await untilText(page, "buy", "€49.98");
+  expect(page.url()).toContain("/sale?");
+  await release();
+  await buyNow(page);
+  await expect(page.locator("#bought-amount")).toHaveText("€49.98");
 });
 
 test("a buyer at the limit per user is told so", async ({ page }) => {

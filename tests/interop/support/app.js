@@ -21,4 +21,4 @@ export async function buy(sale, buyer, quantity = 1) {
 export const untilOrder = (order, status, buyer) => app.untilOrder(order, status, buyer, app.sweep);
 
 /** A valid delivery address. */
-export const address = { name: "Ada", line1: "1 Mill Lane", city: "London", postal_code: "N1", country: "GB" };
+export const address = { name: "Ada", line1: "1 Mill Lane", city: "London", postal_code: "N1 9GU", country: "GB" };

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::{activity::Requirement, api::Checks, ids::OrderNo, money::Money, time::Millis};
+use crate::{activity::Requirement, api::Checks, ids::OrderNo, time::Millis};
 
 /// Maximum number of wrong members that a response names: a body can have thousands.
 pub(super) const MAX_ERRORS: usize = 100;
@@ -170,9 +170,14 @@ pub struct Extensions {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64", range(min = 1))]
     pub left: Option<i64>,
-    /// With `price_changed`: the price of all units.
-    #[serde(flatten)]
-    pub money: Option<Money>,
+    /// With `price_changed`: the price of all units, in minor units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64", range(min = 0))]
+    pub amount: Option<i64>,
+    /// With `price_changed`: the currency of the price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub currency: Option<String>,
     /// With `sold_out` and `insufficient_stock`: the ticket's order. It exists if an earlier request of the ticket was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "OrderNo")]
