@@ -227,9 +227,9 @@ mod tests {
             "title": "A sale",
             "image": "/sale.png",
             "phase": "open",
-            "starts_at": "1970-01-01T00:00:01.5Z",
-            "ends_at": "1970-01-01T00:00:02.5Z",
-            "server_time": "1970-01-01T00:00:01.5Z",
+            "starts_at": "1970-01-01T00:00:01.500Z",
+            "ends_at": "1970-01-01T00:00:02.500Z",
+            "server_time": "1970-01-01T00:00:01.500Z",
             "version": 1,
             "description": "All must go",
             "per_user": 2,
@@ -241,9 +241,9 @@ mod tests {
             "eligibility": { "members_only": true, "min_level": 3, "invited_only": true },
             "skus": [
                 { "sku": "phone", "name": "A phone", "item": "Phone", "items": { "zh": "手机" }, "image": "/a.png", "price": 19_900, "currency": "EUR",
-                  "total": 6, "left": 3, "as_of": "1970-01-01T00:00:01.4Z" },
+                  "total": 6, "left": 3, "as_of": "1970-01-01T00:00:01.400Z" },
                 { "sku": "case", "name": "A case", "image": "/a.png", "price": 19_900, "currency": "EUR",
-                  "total": 9, "left": null, "as_of": "1970-01-01T00:00:01.4Z" },
+                  "total": 9, "left": null, "as_of": "1970-01-01T00:00:01.400Z" },
             ],
         });
         assert_eq!(to_value(document(9_100)).expect("JSON"), expected);
