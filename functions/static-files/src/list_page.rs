@@ -56,8 +56,9 @@ fn large_card(sale: &Sale<'_>) -> Markup {
                 span class="drop-phase" { "\u{a0}" }
                 strong class="drop-title" { (translated(summary.title, summary.titles)) }
                 span class="price" { (price(sale.price, sale.currency)) }
-                span class="clock" { "\u{a0}" }
+                span class="clock" { "--:--:--" }
                 span class="quiet" { (time(summary.starts_at)) " – " (time(summary.ends_at)) }
+                span class="button primary" { "\u{a0}" }
             }
         }
     }

@@ -37,7 +37,7 @@ test(STORY, { tag: "@main" }, ({ newPage, words }) => retryIfLate(async () => {
   if (!ticket.hasShown(words["steps.ticket_ready"])) return "the ticket came after the start";
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
-  await untilText(page, "headline", words["order.pending_payment"]);
+  await untilText(page, "headline", words["order.yours_for"].split("{")[0]);
   await payNow(page, words["order.paid"]);
   await page.getByTestId("nav-orders").click();
   await untilText(page, "order-link", words["status.paid"]);
@@ -128,7 +128,7 @@ test("a paid order says until when refunds are taken, and a request that comes t
   await expect(page.getByText("Refund on request until")).toBeVisible();
   await changeSale(sale.id, { refund_window_seconds: 0 });
   await clickAndConfirm(page, "refund");
-  await untilText(page, "notice", "The time for refunds of this sale is over. Please ask the shop.");
+  await untilText(page, "notice", "The time for refunds of this drop is over. Please ask the shop.");
 });
 
 // ISO 4217 counts: the browser's own number of decimals is 0 for HUF and IQD.
@@ -157,7 +157,7 @@ test("the buyer's orders show an order that is still queued, with the item's nam
   });
   await page.goto("/orders");
   await untilText(page, "order-link", "1 × The item");
-  await untilText(page, "order-link", "In the queue");
+  await untilText(page, "order-link", "Reserved");
 });
 
 test("only its owner can open an order", async ({ page, newPage }) => {

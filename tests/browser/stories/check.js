@@ -114,6 +114,7 @@ test("a visitor switches to the sum puzzle with the keyboard alone", async ({ pa
   await openSale(page, { human_check: "captcha" });
   await expect(page.getByTestId("puzzle")).toBeVisible();
   await page.keyboard.press("Tab");
+  await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   await page.locator('#puzzle-answer[inputmode="numeric"]').waitFor();
   const refused = page.waitForResponse(/\/ticket$/);

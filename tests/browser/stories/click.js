@@ -127,7 +127,7 @@ test("a page that is loaded again after a request that made no order sells again
   await page.reload();
   const note = await recordText(page.getByTestId("note"));
   await note.untilShown("Checking whether an earlier try went through");
-  await untilText(page, "note", "Once you tap");
+  await untilText(page, "note", "to pay after you tap");
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
 });

@@ -59,11 +59,13 @@ test("a screen reader finds the time, the choices, the quantity and the button, 
             - button "One less" [disabled]
             - status: "1"
             - button "One more"
-          - 'group "Quantity: Darkroom shirt"'
           - group "Darkroom shirt":
             - radio "S"
             - radio "XL"
-      - status: Once you tap, you have 5 minutes to pay.
+          - radio /Film, two packs €24.99 803 of 1,000 left/
+      - status:
+        - strong: Rangefinder body
+        - text: 5 minutes to pay after you tap
       - button "Buy 1 · €1,899.00"
   `);
   for (const [name, question, field] of [
@@ -77,9 +79,9 @@ test("a screen reader finds the time, the choices, the quantity and the button, 
         - button "Close"
         - form "A short check":
           ${field}
-          - button /instead/
-          - button "Let this device do the work"
           - button "Continue"
+          - button /instead/
+          - button "Skip the puzzle"
     `);
   }
 });
@@ -108,10 +110,12 @@ test("who may take part is said before the start, and why this buyer may not; th
   await untilText(page, "who", "For members of the shop.");
   await changeAnswers(page, /\/ticket$/, (problem) => ({ requires: "members", ...problem }));
   await signInOnPage(page, unique("non-member"));
-  await untilText(page, "who", "This account is not a member’s.");
-  await untilText(page, "buy", "Not with this account");
-  await expect(page.getByTestId("buy")).toBeDisabled();
+  await untilText(page, "who", "This account is not a member account.");
   await expect(page.getByTestId("notice")).toBeHidden();
+  await untilText(page, "buy", "Use another account");
+  await page.getByTestId("buy").click();
+  await expect(page.getByTestId("sign-in-user")).toBeVisible();
+  await expect(page.getByTestId("user")).toBeHidden();
 });
 
 test("an ended sale is calm for a buyer who is signed in: no error, no stock, and what is next", async ({ page }) => {
@@ -119,20 +123,51 @@ test("an ended sale is calm for a buyer who is signed in: no error, no stock, an
   await page.goto(`/sale?activity=${id}`);
   await signInOnPage(page, unique("late"));
   await page.reload();
-  await untilText(page, "outcome", "This sale has ended");
-  await untilText(page, "buy", "Ended");
+  await untilText(page, "outcome", "This drop has ended");
+  await expect(page.getByTestId("buy")).toHaveText(/^(Next drop: |All drops)/);
   await page.waitForLoadState("networkidle");
   await expect(page.getByTestId("notice")).toBeHidden();
   await expect(page.getByTestId("left").filter({ visible: true })).toHaveCount(0);
-  await expect(page.getByTestId("next")).toBeVisible();
+  await expect(page.getByTestId("more").filter({ visible: true })).toHaveCount(0);
 });
 
 test("who comes after the last unit reads until when units may come back, and what is next", async ({ page }) => {
   await open(page, "sold out, arriving late");
   await untilText(page, "outcome", /What is not paid for within 5 minutes comes back here, until \d\d:\d\d/);
   await expect(page.getByTestId("clock").filter({ visible: true })).toHaveCount(0);
-  await expect(page.getByTestId("next")).toHaveText(/Next: Pocket projector, tomorrow/);
-  await expect(page.getByTestId("next")).toHaveAttribute("href", "/sale?activity=next");
+  await expect(page.getByTestId("more").filter({ visible: true })).toHaveCount(0);
+  await expect(page.locator(".is-chosen")).toHaveCount(0);
+  await untilText(page, "note", /It starts tomorrow \d\d:\d\d/);
+  await untilText(page, "buy", "Next drop: Pocket projector");
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/sale\?activity=next$/);
+});
+
+test("the bar says what it buys, and leads from an item that is sold out to those that are left", async ({ page }) => {
+  await open(page, "chosen SKU sold out");
+  await untilText(page, "note", /Rangefinder body.*Sold out/);
+  await page.getByTestId("buy").click();
+  await expect(page.getByTestId("sku").last()).toBeInViewport();
+  await page.getByTestId("sku").last().click();
+  await untilText(page, "buy", "Buy 1 · €24.99");
+  await untilText(page, "note", /Film, two packs.*5 minutes to pay after you tap/);
+});
+
+test("the bar of a buyer who has the most that one person can buy says so, and leads to the orders", async ({ page }) => {
+  await open(page, "limit reached");
+  await untilText(page, "note", /Rangefinder body.*You already have the most one person can buy\./);
+  await expect(page.getByTestId("notice")).toBeHidden();
+  await page.getByTestId("buy").click();
+  await page.waitForURL(/\/orders$/);
+});
+
+test("a button that works, or waits for the start, does not look like a refusal", async ({ page }) => {
+  const looks = new Set();
+  for (const name of ["eight minutes before, ready", "sending", "getting ready"]) {
+    await open(page, name);
+    looks.add(await page.getByTestId("buy").evaluate((button) => getComputedStyle(button).backgroundColor));
+  }
+  expect([...looks]).toHaveLength(3);
 });
 
 test("the list says that an open sale is sold out", async ({ page }) => {
@@ -157,7 +192,7 @@ test("the list shows the next drop large with its countdown, what is left of tho
 test("times to pay are in whole units, and the sale's times have a day and a zone", async ({ page }) => {
   const { id } = await publish({ payTimeout: 48, refund_window_seconds: 14 * 86_400 });
   await page.goto(`/sale?activity=${id}`);
-  await untilText(page, "note", "you have 48 seconds to pay");
+  await untilText(page, "note", "48 seconds to pay after you tap");
   await expect(page.getByText("Refunds within 14 days of payment.")).toBeVisible();
   await untilText(page, "when", /^(Today|Yesterday|Tomorrow) \d\d:\d\d( – \w+ |–)\d\d:\d\d \(.+\)/);
 });
@@ -239,7 +274,7 @@ test("the piece of a puzzle is dragged itself", async ({ page }) => {
 test("a buyer who cannot see lets the device do the work, whatever the check", async ({ page }) => {
   await openSale(page, { human_check: "captcha" });
   const asked = page.waitForRequest(/\/ticket$/);
-  await page.getByRole("button", { name: "Let this device do the work" }).click();
+  await page.getByRole("button", { name: "Skip the puzzle" }).click();
   expect((await asked).postDataJSON()).toHaveProperty("altcha");
   await buyNow(page);
 });

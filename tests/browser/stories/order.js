@@ -22,7 +22,7 @@ test("a hidden page polls rarely, and its title says when the order can be paid"
     await route.fulfill({ response, headers: {}, json: { ...(await response.json()), status } });
   });
   await openOrder(page);
-  await expect(page).toHaveTitle(/In the queue/);
+  await expect(page).toHaveTitle(/Reserved/);
   await untilText(page, "headline", "You are in");
   await setHidden(page, true);
   // What was due when the page was hidden.
@@ -91,7 +91,7 @@ test("an order that the shop has lost is ordered again with its ticket, also aft
   });
   await openSale(page);
   await buyNow(page);
-  await expect(page).toHaveTitle(/In the queue/);
+  await expect(page).toHaveTitle(/Reserved/);
   state = "lost";
   await page.reload();
   await untilText(page, "headline", "It’s yours");

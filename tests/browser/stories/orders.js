@@ -92,7 +92,7 @@ test("the list asks for an order while it can change and the page is shown, and 
     await route.fulfill({ response, headers: { "retry-after": "5" }, json: { ...(await response.json()), status } });
   });
   await page.goto("/orders");
-  await untilText(page, "order-link", "In the queue");
+  await untilText(page, "order-link", "Reserved");
   await expect(page.getByTestId("order-pay")).toBeHidden();
   status = "pending_payment";
   await page.clock.runFor(6_000);
@@ -108,7 +108,7 @@ test("the list asks for an order while it can change and the page is shown, and 
   isRefused = true;
   await setHidden(page, false);
   await expect.poll(() => refused).toBe(1);
-  await untilText(page, "orders-state", "The sale is getting ready");
+  await untilText(page, "orders-state", "The drop is getting ready");
   await page.clock.runFor(100_000);
   expect(refused, "before Retry-After").toBe(1);
   isRefused = false;

@@ -227,11 +227,11 @@ test("pages are shown in Chinese when it is chosen or preferred", async ({ page,
   await page.goto(`/sale?activity=${id}`);
   await untilText(page, "buy", "Sign in to take part");
   await page.getByTestId("language").click();
-  await untilText(page, "buy", "登录参加");
+  await untilText(page, "buy", "登录参与抢购");
   await expect(page.locator("html")).toHaveAttribute("lang", "zh-CN");
   await page.getByTestId("language").click();
   await untilText(page, "buy", "Sign in to take part");
-  await untilText(await newPage(`/sale?activity=${id}`, { locale: "zh-CN" }), "buy", "登录参加");
+  await untilText(await newPage(`/sale?activity=${id}`, { locale: "zh-CN" }), "buy", "登录参与抢购");
 });
 
 test("changed prices, texts and SKUs reach an open page", async ({ page }) => {
@@ -307,7 +307,7 @@ test("pages are cached for a minute, assets are immutable, and both are compress
 test("an unknown address shows a page with a link to all sales", async ({ page }) => {
   await page.goto("/no/such/page");
   await expect(page.getByRole("heading", { name: "There is nothing here" })).toBeVisible();
-  await page.getByRole("link", { name: "All sales" }).click();
+  await page.getByRole("link", { name: "All drops" }).click();
   await expect(page.getByRole("heading", { name: "Drops" })).toBeVisible();
 });
 

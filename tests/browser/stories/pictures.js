@@ -14,15 +14,19 @@ const SHEET = { columns: { phone: 7, tablet: 5, desktop: 4 }, rows: 2, width: 1_
 
 const folder = resolve(targetDirectory, "browser-pictures");
 
-/** Without `STAMPEDE_PICTURES=all`: each screen, colour and language once or twice. */
-const SOME = ["phone, light, en", "phone, dark, zh", "tablet, light, zh", "desktop, dark, en"];
+/** Without `STAMPEDE_PICTURES=all`: each kind on each screen once, both colours and languages among them. */
+const SOME = {
+  list: ["phone, dark, en", "tablet, light, en", "desktop, light, zh"], sale: ["phone, light, en", "tablet, light, zh", "desktop, dark, en"],
+  order: ["phone, light, zh", "tablet, dark, en", "desktop, light, en"], orders: ["phone, light, en", "tablet, dark, zh", "desktop, dark, en"],
+};
 
 for (const [kind, states] of Object.entries(STATES)) {
   for (const [screen, viewport] of Object.entries(SCREENS)) {
     for (const colorScheme of ["light", "dark"]) {
       for (const locale of ["en-GB", "zh-CN"]) {
-        if (process.env.STAMPEDE_PICTURES !== "all" && !SOME.includes(`${screen}, ${colorScheme}, ${locale.slice(0, 2)}`)) continue;
-        const name = `${kind}, ${screen}, ${colorScheme}, ${locale.slice(0, 2)}`;
+        const how = `${screen}, ${colorScheme}, ${locale.slice(0, 2)}`;
+        if (process.env.STAMPEDE_PICTURES !== "all" && !SOME[kind].includes(how)) continue;
+        const name = `${kind}, ${how}`;
         test(`the pictured states have room: ${name}`, async ({ newPage }) => {
           const page = await newPage("/robots.txt", { viewport, colorScheme, locale, hasTouch: screen !== "desktop" });
           const [pictures, problems, bars] = [[], [], new Set()];
@@ -34,6 +38,7 @@ for (const [kind, states] of Object.entries(STATES)) {
             if (bar) bars.add(bar);
             // A screen as high as the page: the bar is at its bottom.
             if (state.isFull) await page.setViewportSize({ ...viewport, height: Math.max(viewport.height, await page.evaluate(() => document.documentElement.scrollHeight)) });
+            await page.waitForFunction(() => [...document.images].every((image) => image.complete));
             const image = await page.screenshot({ type: "jpeg", quality: 80, animations: "disabled", scale: "css" });
             pictures.push([state.name, image.toString("base64")]);
             await page.setViewportSize(viewport);

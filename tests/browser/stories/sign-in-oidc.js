@@ -60,7 +60,7 @@ test("a sale is sold to buyers who sign in with OpenID Connect", { tag: "@main" 
     await untilText(page, "order-link", words["status.paid"]);
   }
   const late = await open(newPage, `/sale?activity=${id}`);
-  await untilText(late, "buy", words["sale.sold_out"]);
+  await untilText(late, "outcome", words["outcome.sold_out"]);
 });
 
 test("a token is renewed before it ends, by one tab", async ({ newPage, identity }) => {

@@ -62,7 +62,7 @@ test("a sale is sold to buyers who sign in at the shop", { tag: "@main" }, async
   }
   expect(shop.returnAddresses.at(-1)).toBe(`${url()}/sale?activity=${id}`);
   const late = await newPage(`/sale?activity=${id}`);
-  await untilText(late, "buy", words["sale.sold_out"]);
+  await untilText(late, "outcome", words["outcome.sold_out"]);
 });
 
 test("one sign-in serves all tabs, and the shop's sign-out ends it", async ({ shop, newPage }) => {

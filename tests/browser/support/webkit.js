@@ -102,6 +102,8 @@ class WebKit {
   click(name) {
     return this.#eventually(`a click on ${name}`, name, async (element) => {
       if (!(await element.isEnabled())) return { done: false, value: "disabled" };
+      // Not behind the bar at the bottom. An option has no box of its own.
+      await this.driver.executeScript("(arguments[0].closest('select') ?? arguments[0]).scrollIntoView({ block: 'center' })", element);
       await element.click();
       return { done: true };
     });

@@ -2,13 +2,14 @@
 
 import { clock } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
-import { count, countdown, duration, priceText } from "../shared/format.js";
-import { t } from "../shared/i18n.js";
+import { count, countdown, dayAndTimeInside, duration, priceText } from "../shared/format.js";
+import { sentences, t } from "../shared/i18n.js";
 import { explain } from "../shared/problems.js";
 import * as session from "../shared/session.js";
-import { isCheckPending } from "./human-check.js";
+import { isCheckOpen, isCheckPending } from "./human-check.js";
+import { itemName } from "./order-words.js";
 import {
-  areButtonsDisabled, chosenQuantity, chosenSku, isSoldOut, openOrders, orderToPay, phase, startsAt, state,
+  areButtonsDisabled, chosenQuantity, chosenSku, isAllSoldOut, isSoldOut, openOrders, orderToPay, phase, startsAt, state,
 } from "./sale-state.js";
 
 /** The action of the button when the pointer last went down on it, or null. */
@@ -16,57 +17,80 @@ let pressed = null;
 addEventListener("pointerdown", ({ target }) => (pressed = target.closest?.(".buy:enabled")?.dataset.action ?? null), { capture: true });
 
 /**
- * Handles clicks by `actions`: `buy`, `order`, `sign_in` and `check`. A click counts if the button did the same when the
+ * Handles clicks by `actions`: `buy`, `order`, `orders`, `sign_in`, `switch`, `check` and `next`, and `left` itself. A click counts if the button did the same when the
  * pointer went down on it; a keyboard and assistive technology click without a pointer.
  */
 export function startBar(actions) {
+  const left = () => byId("skus").scrollIntoView({ block: "center" });
   byId("buy").addEventListener("click", ({ detail, currentTarget: { dataset } }) => {
-    if (detail === 0 || pressed === dataset.action) actions[dataset.action]?.();
+    if (detail === 0 || pressed === dataset.action) ({ left, ...actions })[dataset.action]?.();
   });
 }
 
 /** Shows the state. */
 export function renderBar() {
   const button = byId("buy");
-  const { action = "", label, note = "", tone = "", hasSteps = false } = content();
+  const { action = "", label, item = "", note = "", tone = "", hasSteps = false } = content();
   if (button.disabled === (action !== "")) button.disabled = action === "";
   if (button.dataset.action !== action) button.dataset.action = action;
   if (button.dataset.tone !== tone) button.dataset.tone = tone;
   setText(byId("buy-label"), label);
   const hasOrder = openOrders().length > 0 && !state.progress;
-  setText(byId("note"), hasOrder || hasSteps ? "" : note);
+  setText(byId("note-item"), hasOrder || hasSteps ? "" : item);
+  setText(byId("note-text"), hasOrder || hasSteps ? "" : note);
   setVisible(byId("steps"), hasSteps && !hasOrder);
 }
 
-/** What the bar says: without an action the button is disabled. */
+/** What the bar says: without an action the button is disabled. `tone`: `busy` works, `wait` becomes active by itself, `quiet` is not the next step. */
 function content() {
-  const { activity, progress, refusal } = state;
+  const { activity, progress, refusal, atLimit } = state;
   const now = phase();
   const sku = chosenSku();
+  const item = itemName(sku);
   const order = orderToPay(sku.sku);
   const isBusy = areButtonsDisabled();
+  const isOpen = now === "open" && !isBusy;
+  const hold = { item, note: t(sku.price === 0 ? "bar.hold_free" : "bar.hold", { time: duration(activity.pay_timeout_seconds) }) };
   if (progress?.step === "accepted") return { label: t("bar.accepted"), note: t("attempt.accepted"), tone: "good" };
   if (order && !isBusy) return { action: "order", label: t(order.status === "queued" ? "bar.order" : "bar.pay") };
-  if (now === "ended") return { label: t("sale.ended") };
-  if (refusal) return { label: t("bar.refused"), note: explainRefusal(refusal) };
-  if (now === "open" && isSoldOut(sku)) return { label: t("sale.sold_out"), note: t("bar.comes_back") };
-  if (now === "paused") return { label: t("sale.paused"), note: t("sale.calm") };
-  if (session.token() && isCheckPending()) return { action: "check", label: t("bar.check"), note: t("bar.check_first") };
-  if (isBusy) return { label: progressLabel(progress), note: progressNote(progress) };
-  const hold = progressNote(progress) || t(sku.price === 0 ? "bar.hold_free" : "bar.hold", { time: duration(activity.pay_timeout_seconds) });
-  if (!session.token()) {
-    return now === "open" ? { action: "buy", label: t("sign_in.buy"), note: hold }
-      : { action: "sign_in", label: t("sign_in.take_part"), note: whoText() || t("bar.sign_in") };
+  if (now === "ended" || (isOpen && isAllSoldOut())) return nextContent();
+  if (refusal) {
+    // Where the shop signs its users in, it signs them out, too.
+    const canSwitch = !byId("sign-out").hidden;
+    return { action: canSwitch ? "switch" : "", label: t(canSwitch ? "bar.refused" : "bar.refused_here"), note: explainRefusal(refusal) };
   }
-  if (now === "scheduled") return { label: t("bar.opens", { time: countdown(clock.millisecondsUntil(startsAt())) }), hasSteps: true };
+  if (isOpen && isSoldOut(sku)) return { action: "left", label: t("bar.left"), item, note: t("sale.sold_out") };
+  if (now === "paused") return { label: t("sale.paused"), tone: "wait", hasSteps: session.token() !== null, ...hold };
+  if (session.token() && isCheckPending()) {
+    return { action: "check", label: t("bar.check"), note: t("bar.check_first"), tone: isCheckOpen() ? "quiet" : "" };
+  }
+  if (isBusy) return { label: progressLabel(progress), note: progressNote(progress), tone: "busy" };
+  if (!session.token()) {
+    return now === "open" ? { action: "buy", label: t("sign_in.buy"), ...hold }
+      : { action: "sign_in", label: t("sign_in.take_part"), note: t("bar.sign_in") };
+  }
+  if (now === "scheduled") {
+    return { label: t("bar.opens", { time: countdown(clock.millisecondsUntil(startsAt())) }), tone: "wait", hasSteps: true };
+  }
   const units = chosenQuantity();
-  return { action: "buy", label: t("sale.buy", { units: count(units), total: priceText(units * sku.price, sku.currency) }), note: hold };
+  if (atLimit?.sku === sku.sku && units >= atLimit.quantity) return { action: "orders", label: t("nav.orders"), item, note: t("problem.limit_reached") };
+  const label = t("sale.buy", { units: count(units), total: priceText(units * sku.price, sku.currency) });
+  return { action: "buy", label, ...(progress ? { note: progressNote(progress) } : hold) };
+}
+
+/** The way on from a sale that has nothing left. */
+function nextContent() {
+  const { next } = state;
+  if (!next) return { action: "next", label: t("sale.back"), note: phase() === "open" ? t("bar.comes_back") : next === null ? t("list.none") : "" };
+  // Two lines of the button.
+  const title = next.title.length > 30 ? `${next.title.slice(0, 29)}…` : next.title;
+  return { action: "next", label: t("bar.next", { title }), note: t("bar.next_at", { time: dayAndTimeInside(next.starts_at, clock.now()) }) };
 }
 
 /** Who may take part, where not everybody may. */
 export function whoText() {
   const { members_only: membersOnly, min_level: level, invited_only: invitedOnly } = state.activity.eligibility;
-  return [level > 0 ? t("who.level", { level }) : membersOnly && t("who.members"), invitedOnly && t("who.invited")].filter(Boolean).join(" ");
+  return sentences(level > 0 ? t("who.level", { level }) : membersOnly && t("who.members"), invitedOnly && t("who.invited"));
 }
 
 /** Why this user may not take part, by the rule that refused. */

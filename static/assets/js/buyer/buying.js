@@ -15,6 +15,9 @@ import * as tickets from "./ticket.js";
 /** How long a click disables the buttons: below the limit of 10 s (A3), because timers fire late. */
 const BUTTON_HOLD_MS = 9_500;
 
+/** How long the buttons stay disabled after a refusal: a finger that taps on does not press what replaces them. */
+const SETTLE_MS = 1_000;
+
 let attempt = null;
 
 // A page that the browser restores from its back/forward cache sells again.
@@ -99,14 +102,14 @@ async function follow(run, onRefusal) {
   } catch (error) {
     if (attempt === thisAttempt) showNotice({ tone: "bad", text: explain(error) });
   }
-  if (attempt === thisAttempt) cancelAttempt();
+  if (attempt === thisAttempt) cancelAttempt(SETTLE_MS);
 }
 
 /** Cancels the running attempt, if any. Its ticket is kept: if it made an order, the next attempt gets that order. */
-export function cancelAttempt() {
+export function cancelAttempt(settleMs = 0) {
   attempt?.abort(new Error("given up"));
   attempt = null;
-  Object.assign(state, { disabledUntil: 0, progress: null });
+  Object.assign(state, { disabledUntil: performance.now() + settleMs, progress: null });
   render();
 }
 
@@ -144,12 +147,10 @@ function showRefusal(error, item, quantity, gate) {
     void gate.refresh();
   }
   if (code === "limit_reached") {
+    state.atLimit = { sku: item.sku, quantity };
     ownOrders.noteOrder();
     void ownOrders.load();
   }
-  showNotice({
-    tone: CALM.includes(code) ? "calm" : "bad",
-    text: explain(error),
-    link: code === "limit_reached" ? ["/orders", t("nav.orders")] : undefined,
-  });
+  // The bar says it.
+  if (code !== "limit_reached") showNotice({ tone: CALM.includes(code) ? "calm" : "bad", text: explain(error) });
 }

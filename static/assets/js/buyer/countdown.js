@@ -5,7 +5,8 @@ import { countdown } from "../shared/format.js";
 import { t, titled } from "../shared/i18n.js";
 import { reserveSpace } from "./steady.js";
 
-const PHASES = ["scheduled", "open", "paused", "ended"];
+/** The phases that have a countdown. */
+const PHASES = ["scheduled", "open"];
 
 /** When the remaining time is announced to screen readers, in milliseconds before the start. */
 const ANNOUNCE_AT = [60_000, 10_000];
@@ -27,8 +28,10 @@ export function reserveCountdown(lefts) {
 
 /** Shows the phase; `left` is in milliseconds: until the end while the phase is `open`, otherwise until the start. */
 export function showCountdown(phase, left, title) {
-  setText(byId("countdown-label"), t(`phase.${phase}`));
-  setText(byId("clock"), phase === "scheduled" || phase === "open" ? countdown(left) : "");
+  if (PHASES.includes(phase)) {
+    setText(byId("countdown-label"), t(`phase.${phase}`));
+    setText(byId("clock"), countdown(left));
+  }
   if (phase === "scheduled") {
     const passed = ANNOUNCE_AT.find((at) => previousLeft > at && left <= at);
     if (passed && previousLeft !== Infinity) announce(t("announce.soon", { seconds: passed / 1000 }));
@@ -43,7 +46,7 @@ export function showCountdown(phase, left, title) {
 
 /** The look of the box and the tab's title; who prefers reduced motion gets neither. */
 function showMoment(phase, left, title) {
-  const isCounting = (phase === "scheduled" || phase === "open") && !prefersCalm.matches;
+  const isCounting = PHASES.includes(phase) && !prefersCalm.matches;
   const moment = !isCounting || left > 60_000 ? "" : phase === "scheduled" && left <= 10_000 ? "seconds" : "minute";
   const box = byId("moment");
   if (box.dataset.phase !== phase) box.dataset.phase = phase;

@@ -1,7 +1,7 @@
 // Solves the human check of an activity: a proof of work, a visual puzzle, or a hosted widget.
 
 import { byId, setText, setVisible } from "../shared/dom.js";
-import { t } from "../shared/i18n.js";
+import { sentences, t } from "../shared/i18n.js";
 import { solveHostedCheck } from "./hosted-check.js";
 import { showPuzzle } from "./puzzle.js";
 import { solveProofOfWork } from "./proof-of-work.js";
@@ -11,6 +11,9 @@ let options = {};
 
 /** Whether a check waits for the visitor. */
 export const isCheckPending = () => byId("check")?.querySelector("[data-waits]") != null;
+
+/** Whether the visitor has the check in front of them. */
+export const isCheckOpen = () => byId("check-close")?.hidden === false;
 
 /** Makes the box of the check closable. */
 export function startCheckBox() {
@@ -43,7 +46,7 @@ const closeIfEmpty = () => byId("check").childElementCount || setOpen(false);
  */
 export async function solveHumanCheck({ challenge, wasWrong }) {
   const container = byId("check");
-  const onStatus = (text) => setText(byId("check-status"), wasWrong && text ? `${t("check.wrong")} ${text}` : text);
+  const onStatus = (text) => setText(byId("check-status"), wasWrong && text ? sentences(t("check.wrong"), text) : text);
   setOpen(true);
   try {
     for (;;) {

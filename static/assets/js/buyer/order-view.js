@@ -2,7 +2,7 @@
 
 import { clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { count, dayAndTime, moment, shortCountdown } from "../shared/format.js";
+import { count, moment, shortCountdown } from "../shared/format.js";
 import { hasText, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { tab } from "../shared/storage.js";
@@ -54,7 +54,7 @@ export function renderTimes({ order, shown, checkout }) {
   const left = isUnpaid(shown) && clock.isSet() ? clock.millisecondsUntil(order.pay_by) : NaN;
   const time = shortCountdown(left);
   const isTimed = shown === "pending_payment" && left > 0;
-  setText(byId("headline"), isTimed ? t("order.yours_for", { time }) : orderText(`order.${shown}`, { ...order, checkout }));
+  setText(byId("headline"), orderText(isTimed ? "order.yours_for" : `order.${shown}`, { ...order, checkout }, { time }));
   setText(byId("pay-left"), Number.isNaN(left) ? "" : t("order.left", { time }));
   byId("bar").classList.toggle("is-urgent", left < 60_000);
 }
@@ -104,7 +104,6 @@ function renderAddress({ order, shown, checkout, isChanging }) {
   setVisible(byId("pay-form"), hasForm);
   // Fields that are not shown are not validated.
   byId("address").disabled = !hasForm;
-  byId("order").classList.toggle("has-form", hasForm);
   setVisible(byId("delivery"), isGiven && !isChanging);
   setText(byId("delivery-text"), isGiven ? addressForm.sentTo(order.order_no) ?? t("order.delivery_given") : "");
   setVisible(byId("change-address"), isGiven);
@@ -119,7 +118,7 @@ function renderReceipt(order, refundUntil, text) {
     [text("order.paid_at"), order.paid_at && moment(order.paid_at)],
     [t("order.sum"), order.paid_at && order.amount > 0 && `${amountText(order)} · ${text("order.included")}`],
     [t("order.delivery"), order.paid_at && addressForm.sentTo(order.order_no)],
-    [text("order.refund_until"), refundUntil && dayAndTime(refundUntil)],
+    [text("order.refund_until"), refundUntil && moment(refundUntil)],
   ]));
   byId("more-facts").replaceChildren(...rows([
     [t("order.number"), wholeParts(order.order_no)],
@@ -149,7 +148,7 @@ function renderBar({ order, shown, checkout, isChanging, isBusy, saleUrl, paymen
   if (order.checkout_url) byId("to-payment").href = paymentUrl(order.checkout_url);
   byId("again").href = saleUrl;
   const isTotal = control === "pay" || control === "to-payment";
-  setText(byId("bar-text"), isTotal ? text("order.total", { amount }) : text(`status.${shown}`));
-  setText(byId("bar-more"), isTotal && order.amount > 0 ? text("order.included") : "");
+  setText(byId("bar-text"), isTotal ? text("order.total", { amount }) : byId("bought-item").textContent);
+  setText(byId("bar-more"), !isTotal ? amount : order.amount > 0 ? text("order.included") : "");
   setVisible(byId("bar"), true);
 }

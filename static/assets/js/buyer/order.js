@@ -2,7 +2,7 @@
 
 import { client, clock } from "../shared/client.js";
 import { byId, confirmDialog, setText, setVisible } from "../shared/dom.js";
-import { localized, t } from "../shared/i18n.js";
+import { localized, sentences, t } from "../shared/i18n.js";
 import { pauseWhileHidden, randomUpTo } from "../shared/poll.js";
 import { explain, explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
@@ -136,7 +136,7 @@ async function findMissing(user) {
   }
   removeOrder();
   setVisible(byId("missing"), !outcome);
-  if (outcome) showNotice({ tone: "bad", text: `${t("order.lost_for_good")} ${explain(outcome.error)}` });
+  if (outcome) showNotice({ tone: "bad", text: sentences(t("order.lost_for_good"), explain(outcome.error)) });
 }
 
 /** Loads the activity, for its texts, what it says about addresses and refunds, and the server's time. */
@@ -233,7 +233,7 @@ function setBusy(value) {
 }
 
 async function confirmAndSend(send, action) {
-  if (!(await confirmDialog(orderText(`${action}_ask`, order), orderText(action, order), t("order.keep")))) return;
+  if (!(await confirmDialog(orderText(`${action}_ask`, order), orderText(action, order), t("order.keep"), "no"))) return;
   const token = await shell.signIn();
   if (!token) return;
   showNotice({ tone: "busy", text: t("order.working") });

@@ -40,6 +40,7 @@ function reload() {
   setVisible(byId("unread"), false);
   for (const id of ["more", "to-sales"]) setVisible(byId(id), false);
   setVisible(byId("sign-in-here"), !session.token());
+  byId("rest").className = "empty";
   if (session.token()) return void loadMore();
   setText(byId("state"), t("orders.signed_out"));
   void shell.askToSignIn();
@@ -53,6 +54,7 @@ async function loadMore() {
     const { data, unread } = await client.readOrders({ before: lastOrderNo, limit: PAGE_SIZE }, { token });
     if (session.user() !== user) return;
     byId("orders").append(...data.map(createRow));
+    byId("rest").className = byId("orders").childElementCount ? "" : "empty";
     lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
     setText(byId("more"), t("orders.more"));
     setVisible(byId("more"), data.length === PAGE_SIZE);

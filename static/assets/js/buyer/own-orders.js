@@ -2,7 +2,7 @@
 
 import { client, clock } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
-import { countdown } from "../shared/format.js";
+import { shortCountdown } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
 import { randomUpTo } from "../shared/poll.js";
 import * as session from "../shared/session.js";
@@ -22,8 +22,12 @@ export const forgetOrder = (attempt) => device.getItem(HAS_ORDERED) === attempt 
 
 /** Call once. Loads the orders now, and whenever they may have changed in another tab. */
 export function start() {
-  document.addEventListener("visibilitychange", () => document.hidden || void load());
-  addEventListener("pageshow", ({ persisted }) => persisted && void load());
+  const loadAgain = () => {
+    state.atLimit = null;
+    void load();
+  };
+  document.addEventListener("visibilitychange", () => document.hidden || loadAgain());
+  addEventListener("pageshow", ({ persisted }) => persisted && loadAgain());
   byId("buy-another").addEventListener("click", () => {
     state.buysAnother = openOrders()[0]?.sku;
     render();
@@ -34,7 +38,7 @@ export function start() {
 
 /** Forgets the orders of the previous user. */
 export function reset() {
-  Object.assign(state, { orders: [], buysAnother: undefined });
+  Object.assign(state, { orders: [], buysAnother: undefined, atLimit: null });
   loading = null;
   void load();
 }
@@ -83,7 +87,7 @@ function render() {
   setVisible(byId("to-pay"), order !== undefined && !state.progress);
   if (!order) return;
   const isQueued = order.status === "queued";
-  const left = countdown(clock.millisecondsUntil(order.pay_by));
+  const left = shortCountdown(clock.millisecondsUntil(order.pay_by));
   setText(byId("to-pay-text"), isQueued ? t("bar.queued") : t("sale.to_pay", { time: left }));
   const held = openOrders().reduce((units, { sku, quantity }) => units + (sku === order.sku ? quantity : 0), 0);
   const isPossible = phase() === "open" && held < state.activity.per_user;

@@ -1,6 +1,6 @@
 // Visual puzzles of the human check: a slider (move a piece into its gap) or a sum shown as an image.
 
-import { el, setText } from "../shared/dom.js";
+import { el } from "../shared/dom.js";
 import { t } from "../shared/i18n.js";
 
 /** Maximum number of samples of a slider movement that are sent to the server. */
@@ -22,26 +22,26 @@ export function showPuzzle(captcha, container, onStatus) {
       resolve(result);
     };
     const other = (testid, key, options) =>
-      el("button", { type: "button", class: "plain link", testid, onclick: () => finish({ options }) }, t(key));
+      el("button", { type: "button", class: "plain", testid, onclick: () => finish({ options }) }, t(key));
     const form = el(
       "form",
       { class: "puzzle", "aria-label": t("check.title"), testid: "puzzle", "data-waits": "" },
       el("div", { class: "puzzle-board" }, el("img", { src: captcha.image, alt: "", class: "puzzle-picture" }), input.piece),
-      el("label", { for: "puzzle-answer" }, t(isSlider ? "check.position" : "check.answer")),
+      el("label", { for: "puzzle-answer", class: "unseen" }, t(isSlider ? "check.position" : "check.answer")),
       input.field,
+      el("button", { class: "button primary", testid: "puzzle-send" }, t("check.send")),
       el(
         "div",
         { class: "actions" },
         other("puzzle-other", isSlider ? "check.rather_sum" : "check.rather_slide", { captcha: isSlider ? "sum" : "slider" }),
         other("check-work", "check.rather_work", { work: true }),
-        el("button", { class: "button primary", testid: "puzzle-send" }, t("check.send")),
       ),
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const answer = input.answer();
       // The piece was hardly moved: ask again instead of sending a wrong answer, which would use up the challenge.
-      if (answer === null) return setText(form.querySelector("label"), question);
+      if (answer === null) return onStatus(""), onStatus(question), input.field.focus();
       finish({ proof: { captcha: { id: captcha.id, ...answer } } });
     });
     container.replaceChildren(form);

@@ -28,8 +28,10 @@ export const state = {
   progress: null,
   /** Why this user may not take part: the error of the ticket, or null. */
   refusal: null,
+  /** `{sku, quantity}` that would be more than one person may have, or null. */
+  atLimit: null,
   /** The sale that starts next, once it is known that this one has nothing left; null if there is none. */
-  next: null,
+  next: undefined,
 };
 
 /** The SKU that the button buys. */

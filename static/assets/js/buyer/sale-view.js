@@ -3,7 +3,7 @@
 import { TICKETS_BEFORE_START, clock } from "../shared/client.js";
 import { byId, picture, setText, setVisible } from "../shared/dom.js";
 import { count, dayAndTimeInside, duration, minuteTime, period, priceText } from "../shared/format.js";
-import { inAnyLanguage, language, t, titled } from "../shared/i18n.js";
+import { inAnyLanguage, language, sentences, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { explainRefusal, renderBar, whoText } from "./buy-bar.js";
 import { reserveCountdown, showCountdown } from "./countdown.js";
@@ -25,8 +25,7 @@ export function renderActivity() {
   byId("remind").download = `${activity.id}.ics`;
   setText(byId("rules"), rulesText(activity));
   reserveCountdown([Date.parse(activity.ends_at) - Date.parse(activity.starts_at), clock.millisecondsUntil(activity.starts_at) || 0]);
-  reserveSpace(byId("outcome-title"), [t("outcome.sold_out"), t("outcome.ended")]);
-  reserveSpace(byId("outcome-text"), [soldOutText(), endedText()]);
+  for (const part of ["title", "text"]) reserveSpace(byId(`outcome-${part}`), Object.values(OUTCOMES).map((outcome) => outcome[part]()));
   renderWho();
   renderCards();
 }
@@ -45,21 +44,26 @@ function lowestPrice(skus) {
 
 function rulesText({ per_user: units, pay_timeout_seconds: seconds, refund_window_seconds: refundSeconds }) {
   const refunds = refundSeconds === undefined ? "" : refundSeconds === 0 ? t("sale.no_refunds") : t("sale.refunds", { time: duration(refundSeconds) });
-  return `${t("sale.rules", { units: count(units), time: duration(seconds) })} ${refunds}`.trim();
+  return sentences(t("sale.rules", { units: count(units), time: duration(seconds) }), refunds);
 }
 
-const soldOutText = () => t("outcome.sold_out_more", { time: duration(state.activity.pay_timeout_seconds), end: minuteTime(endsAt()) });
-const endedText = () => t("outcome.ended_more", { end: dayAndTimeInside(endsAt()) });
+/** What is shown in place of the countdown. */
+const OUTCOMES = {
+  paused: { title: () => t("phase.paused"), text: () => t("sale.calm") },
+  sold_out: {
+    title: () => t("outcome.sold_out"),
+    text: () => t("outcome.sold_out_more", { time: duration(state.activity.pay_timeout_seconds), end: minuteTime(endsAt()) }),
+  },
+  ended: { title: () => t("phase.ended"), text: () => t("outcome.ended_more", { end: dayAndTimeInside(endsAt()) }) },
+};
 
 /** Who may take part, where not everybody may, and why this user may not. */
 function renderWho() {
   const rules = whoText();
   setVisible(byId("who"), rules !== "");
   if (!rules) return;
-  const withReason = (reason) => `${rules} ${reason}`;
-  const reasons = ["members", "level", "list", "groups"].map((rule) => withReason(t(`refused.${rule}`)));
-  reserveSpace(byId("who-text"), reasons);
-  setText(byId("who-text"), state.refusal ? withReason(explainRefusal(state.refusal)) : rules);
+  reserveSpace(byId("who-text"), ["members", "level", "list", "groups"].map((rule) => sentences(rules, t(`refused.${rule}`))));
+  setText(byId("who-text"), sentences(rules, state.refusal && explainRefusal(state.refusal)));
   byId("who").classList.toggle("is-refused", state.refusal !== null);
 }
 
@@ -71,9 +75,13 @@ export function showSale(found) {
 
 /** Shows the shop's announcement, or none. */
 export function showAnnouncement(texts) {
-  setText(byId("announcement"), inAnyLanguage(texts));
+  const node = byId("announcement");
+  setText(node, inAnyLanguage(texts));
+  node.dataset.more = t("sale.read_on");
   // A long one opens on focus.
-  byId("announcement").tabIndex = texts ? 0 : -1;
+  const isLong = node.scrollHeight > node.clientHeight;
+  if (node !== document.activeElement) node.tabIndex = isLong ? 0 : -1;
+  node.classList.toggle("is-long", isLong);
 }
 
 /** Updates the parts that change. Must be cheap: it runs ten times a second. */
@@ -89,18 +97,14 @@ export function render() {
   renderBar();
 }
 
-/** What happened, and what comes next, for a visitor who comes too late. */
+/** What happened: for a visitor who comes too late, or while the sale is paused. */
 function renderOutcome(now) {
-  const isOver = now === "ended" || (now === "open" && isAllSoldOut());
-  setVisible(byId("countdown"), !isOver);
-  setVisible(byId("outcome"), isOver);
-  if (!isOver) return;
-  setText(byId("outcome-title"), t(now === "ended" ? "outcome.ended" : "outcome.sold_out"));
-  setText(byId("outcome-text"), now === "ended" ? endedText() : soldOutText());
-  if (!state.next) return;
-  setText(byId("next"), t("outcome.next", { title: state.next.title, time: dayAndTimeInside(state.next.starts_at, clock.now()) }));
-  const address = `/sale?activity=${encodeURIComponent(state.next.id)}`;
-  if (byId("next").getAttribute("href") !== address) byId("next").href = address;
+  const outcome = OUTCOMES[now === "open" && isAllSoldOut() ? "sold_out" : now];
+  setVisible(byId("countdown"), !outcome);
+  setVisible(byId("outcome"), Boolean(outcome));
+  if (!outcome) return;
+  setText(byId("outcome-title"), outcome.title());
+  setText(byId("outcome-text"), outcome.text());
 }
 
 function renderSteps() {

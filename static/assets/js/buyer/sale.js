@@ -26,7 +26,10 @@ let ticketError = null;
 shell.start();
 startCheckBox();
 const buy = () => void onBuy(chosenSku(), chosenQuantity(), gate);
-startBar({ buy, order: buy, check: goToCheck, sign_in: () => void shell.signIn() });
+startBar({
+  buy, order: buy, check: goToCheck, sign_in: () => void shell.signIn(), switch: shell.switchUser, orders: () => location.assign("/orders"),
+  next: () => location.assign(state.next ? `/sale?activity=${encodeURIComponent(state.next.id)}` : "/"),
+});
 shell.onSessionChange(() => {
   ticketError = null;
   state.refusal = null;

@@ -66,6 +66,7 @@ function render() {
   const [running, scheduled] = [of("open", "paused"), of("scheduled")];
   const large = scheduled[0] ?? running[0];
   byId("next-drop").replaceChildren(...(large ? [largeCard(large)] : []));
+  setText(byId("running-title"), t(large === running[0] ? "list.also" : "list.running"));
   fill("running", running.filter((sale) => sale !== large), tile);
   fill("later", scheduled.filter((sale) => sale !== large), row);
   fill("ended", of("ended").reverse().slice(0, MAX_ENDED), row);
@@ -100,20 +101,25 @@ function largeCard(activity) {
       el("strong", { class: "drop-title" }, activity.title),
       price(activity),
       isScheduled
-        ? live({ class: "clock", testid: "drop-clock" }, () => (clock.isSet() ? countdown(clock.millisecondsUntil(activity.starts_at)) : "\u00a0"))
+        ? live({ class: "clock", testid: "drop-clock" }, () => (clock.isSet() ? countdown(clock.millisecondsUntil(activity.starts_at)) : "--:--:--"))
         : stock(activity),
       live({ class: "quiet" }, () => period(activity.starts_at, activity.ends_at, clock.now() || undefined)),
+      go("primary"),
     ),
   );
 }
 
+/** What a tap on the card does: all of it is the link. */
+const go = (look = "") => el("span", { class: `button ${look}` }, t("list.go"));
+
 const tile = (activity) => link(
-  activity, "tile-link",
+  activity, `tile-link ${activity.sold_out ? "is-out" : ""}`,
   picture(activity.image, activity.title, "large"),
   el("strong", {}, activity.title),
   price(activity),
   stock(activity),
   live({ class: "quiet" }, () => (phaseOf(activity) === "paused" ? t("chip.paused") : t("list.until", { time: dayAndTimeInside(activity.ends_at, clock.now() || undefined) }))),
+  go(),
 );
 
 const row = (activity) => link(

@@ -13,6 +13,8 @@ const LITTLE = { share: 0.1, units: 5 };
 /** Card → what `createCard` returned. */
 const cards = new Map();
 
+let created = 0;
+
 /** Renders what an operator may change. Cards stay, so that they keep the focus and what was chosen. */
 export function renderCards() {
   const { skus } = state.activity;
@@ -33,21 +35,24 @@ export function renderCards() {
 export const updateCards = () => cards.forEach(({ update }) => update());
 
 function createCard(key) {
-  const [image, name, price, left] = [el("span"), el("strong", { class: "sku-name" }), el("span"), el("span", { testid: "left" })];
+  const id = `sku-${(created += 1)}`;
+  const [image, price, left] = [el("span"), el("span"), el("span", { testid: "left" })];
+  const name = el("strong", { class: "sku-name", id: `${id}-name` });
   const fill = el("span", { class: "fill" });
   const meter = el("span", { class: "meter", "aria-hidden": "true" }, fill);
-  const text = el(
-    "span",
-    { class: "sku-text" },
-    name,
-    el("span", { class: "price steady" }, price),
-    el("span", { class: "left" }, meter, el("span", { class: "steady" }, left)),
-  );
-  const radio = radioOf("");
-  const whole = el("label", { class: "sku-choice" }, radio, image, text, el("span", { class: "ring" }));
+  const radio = radioOf("", `${id}-name ${id}-facts`);
+  const whole = el("label", { class: "sku-choice" }, radio, el("span", { class: "ring" }));
   const stepper = createStepper(key, () => choose(shown().sku));
   const options = el("div", { class: "options", role: "group" });
-  const node = el("div", { class: "card sku", testid: "sku" }, whole, stepper.node, options);
+  const facts = el(
+    "span",
+    { class: "sku-facts", id: `${id}-facts` },
+    el("span", { class: "price steady" }, price), " ",
+    el("span", { class: "left steady" }, left),
+  );
+  const row = el("div", { class: "sku-row" }, facts);
+  const optionsRow = el("div", { class: "sku-row" }, options);
+  const node = el("div", { class: "card sku", testid: "sku" }, whole, image, el("div", { class: "sku-text" }, name, row), optionsRow, meter);
   let group = [];
 
   /** The SKU that the card shows: the chosen one, else the one that was chosen last. */
@@ -66,9 +71,12 @@ function createCard(key) {
     setText(name, first.item ?? first.name);
     radio.value = first.sku;
     node.dataset.sku = first.sku;
+    const place = hasOptions ? optionsRow : row;
+    // Moving it takes the focus away.
+    if (stepper.node.parentElement !== place) place.append(stepper.node);
     // An item is chosen by its options, and the only SKU is not chosen at all.
     setVisible(radio, !hasOptions && !isOnly);
-    setVisible(options, hasOptions);
+    setVisible(optionsRow, hasOptions);
     node.classList.toggle("is-only", isOnly);
     node.classList.toggle("has-options", hasOptions);
     options.setAttribute("aria-label", first.item ?? "");
@@ -77,8 +85,8 @@ function createCard(key) {
     if (hasOptions && known !== group.map(({ sku }) => sku).join()) options.replaceChildren(...group.map(optionOf));
     for (const [index, option] of [...options.children].entries()) setText(option.lastChild, group[index]?.name ?? "");
     reserveSpace(price, group.map((sku) => priceText(sku.price, sku.currency)));
-    reserveSpace(left, group.flatMap((sku) => (sku.total < 0 ? [t("sale.unlimited")] : [
-      t("sale.sold_out"), t("sale.not_ready"), ...["sale.left", "sale.few_left"].map((text) => t(text, { left: count(sku.total), total: count(sku.total) })),
+    reserveSpace(left, [sumOf(group), ...group].flatMap(({ total }) => (total < 0 ? [t("sale.unlimited")] : [
+      t("sale.sold_out"), t("sale.not_ready"), ...["sale.left", "sale.few_left"].map((text) => t(text, { left: count(total), total: count(total) })),
     ])));
     showPicture();
   }
@@ -94,8 +102,11 @@ function createCard(key) {
     group = group.map((known) => state.activity.skus.find(({ sku }) => sku === known.sku) ?? known);
     const sku = shown();
     const isChosen = group.some((other) => other.sku === chosenSku().sku);
-    node.classList.toggle("is-chosen", isChosen && state.gate?.phase !== "ended");
+    const hasEnded = state.gate?.phase === "ended";
+    node.classList.toggle("is-chosen", isChosen && !hasEnded && !isSoldOut(sku));
+    node.classList.toggle("is-over", hasEnded);
     radio.checked = isChosen;
+    for (const each of node.querySelectorAll("input")) each.disabled = hasEnded;
     for (const option of options.children) {
       option.firstChild.checked = option.dataset.sku === state.chosen;
       option.classList.toggle("is-out", isSoldOut(group.find((other) => other.sku === option.dataset.sku) ?? sku));
@@ -103,23 +114,19 @@ function createCard(key) {
     showPicture();
     setText(price, priceText(sku.price, sku.currency));
     stepper.update(Math.min(state.activity.per_user, 10, sku.total < 0 ? Infinity : Math.max(1, sku.total)));
-    updateStock(sku);
+    updateStock(sumOf(isChosen ? [sku] : group), hasEnded);
   }
 
-  function updateStock(sku) {
-    const isOut = isSoldOut(sku);
-    const isUnlimited = sku.total < 0;
-    const units = isOut ? 0 : (sku.left ?? 0);
-    const isLittle = !isUnlimited && units > 0 && units < sku.total && (units <= LITTLE.units || units / sku.total <= LITTLE.share);
-    const hasEnded = state.gate?.phase === "ended";
+  function updateStock({ total, left: units, isOut }, hasEnded) {
+    const isUnlimited = total < 0;
+    const isLittle = !isUnlimited && units > 0 && units < total && (units <= LITTLE.units || units / total <= LITTLE.share);
     node.classList.toggle("is-out", isOut);
     node.classList.toggle("has-little", isLittle && !hasEnded);
-    node.classList.toggle("is-over", hasEnded);
     setVisible(meter, !isUnlimited);
-    fill.style.setProperty("--share", isUnlimited || !sku.total ? 0 : units / sku.total);
-    const values = { left: count(units), total: count(sku.total) };
+    fill.style.setProperty("--share", isUnlimited || !total ? 0 : units / total);
+    const values = { left: count(units), total: count(total) };
     setText(left, hasEnded ? "" : isUnlimited ? t("sale.unlimited") : isOut ? t("sale.sold_out")
-      : sku.left === null ? (clock.isSet() ? t("sale.not_ready") : "") : t(isLittle ? "sale.few_left" : "sale.left", values));
+      : units === null ? (clock.isSet() ? t("sale.not_ready") : "") : t(isLittle ? "sale.few_left" : "sale.left", values));
   }
 
   return { node, describe, update };
@@ -130,7 +137,17 @@ function choose(sku) {
   updateCards();
 }
 
-const radioOf = (sku) => el("input", { type: "radio", name: "sku", class: "unseen", value: sku, onchange: ({ target }) => choose(target.value) });
+/** The stock of SKUs together: of an item, until one of its options is chosen. */
+function sumOf(skus) {
+  const sum = (of) => skus.reduce((all, sku) => all + of(sku), 0);
+  return {
+    total: skus.some(({ total }) => total < 0) ? -1 : sum(({ total }) => total),
+    left: skus.some(({ left }) => left === null) ? null : sum((sku) => (isSoldOut(sku) ? 0 : sku.left)),
+    isOut: skus.every(isSoldOut),
+  };
+}
+
+const radioOf = (sku, names) => el("input", { type: "radio", name: "sku", class: "unseen", "aria-labelledby": names, value: sku, onchange: ({ target }) => choose(target.value) });
 
 const optionOf = ({ sku, name }) => el("label", { class: "option", "data-sku": sku, testid: "option" }, radioOf(sku), el("span", {}, name));
 

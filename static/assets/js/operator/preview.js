@@ -20,8 +20,8 @@ const TIME_BEFORE_START = 10 * 60_000;
 document.documentElement.dataset.started = "";
 document.addEventListener("operator:signed-out", () => location.reload());
 startLanguageSwitch();
-byId("moment").addEventListener("change", showMoment);
-startBar({ buy: doNothing, sign_in: doNothing });
+byId("preview-moment").addEventListener("change", showMoment);
+startBar({ buy: doNothing, sign_in: doNothing, next: doNothing });
 byId("remind").addEventListener("click", doNothing);
 setInterval(render, 100);
 
@@ -59,7 +59,7 @@ function showDraft({ data: draft, date, sentAt, receivedAt }) {
 function showMoment() {
   if (!state.activity) return;
   const { starts_at: start, ends_at: end, skus } = state.activity;
-  const chosen = byId("moment").value;
+  const chosen = byId("preview-moment").value;
   const isOpen = chosen === "open" || chosen === "sold_out";
   const later = (time) => new Date(clock.now() + time).toISOString();
   state.gate = {

@@ -40,8 +40,15 @@ export function picture(url, name, size = "") {
   return image;
 }
 
-/** Shows a question in a dialog. Resolves to whether it was confirmed. */
-export function confirmDialog(question, yes, no) {
+/**
+ * Shows a question in a dialog. Resolves to whether it was confirmed. `primary` is the answer that most should give, `yes`
+ * or `no`: it comes last, below the thumb.
+ */
+export function confirmDialog(question, yes, no, primary = "yes") {
+  const answer = (value, text) => el(
+    "button", { class: `button ${value === primary ? "primary" : ""}`, value, testid: `dialog-${value}`, autofocus: value === primary }, text,
+  );
+  const answers = [answer("no", no), answer("yes", yes)];
   return new Promise((resolve) => {
     const dialog = el(
       "dialog",
@@ -53,8 +60,7 @@ export function confirmDialog(question, yes, no) {
         el(
           "div",
           { class: "actions" },
-          el("button", { class: "button", value: "no", testid: "dialog-no" }, no),
-          el("button", { class: "button primary", value: "yes", testid: "dialog-yes" }, yes),
+          primary === "yes" ? answers : answers.reverse(),
         ),
       ),
     );

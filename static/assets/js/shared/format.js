@@ -39,11 +39,13 @@ export function countdown(milliseconds) {
   return hours ? `${two(hours)}:${rest}` : rest;
 }
 
-/** Formats seconds in one unit: `45 seconds`, `5 minutes`, `14 days`. */
+/** Formats seconds in one unit: `45 seconds`, `5 minutes`, `14 days`, `5 分钟`. */
 export function duration(seconds) {
   const units = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
   const [unit, size] = units.find(([, size]) => seconds === size || seconds >= 2 * size) ?? ["second", 1];
-  return new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 1 }).format(seconds / size);
+  const text = new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 1 }).format(seconds / size);
+  // `Intl` has no space in `5分钟`.
+  return text.replace(/(\d)(\p{Script=Han})/u, "$1 $2");
 }
 
 /** Formats the day and time of day of an RFC 3339 time: `Today 20:15`. `now` is in milliseconds since 1970. */

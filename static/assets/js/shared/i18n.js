@@ -33,6 +33,9 @@ export function t(key, values = {}) {
   return (words[key] ?? key).replace(/\{(\w+)\}/g, (placeholder, name) => values[name] ?? placeholder);
 }
 
+/** Sentences one after the other; what is no text is left out. */
+export const sentences = (...texts) => texts.filter(Boolean).join(language === "zh" ? "" : " ");
+
 const translation = (texts = {}) => texts[bestLanguage(document.documentElement.lang, Object.keys(texts))];
 
 /** A text that has no language of its own: in that of the page, else in English, else any. */

@@ -19,14 +19,22 @@ export function start() {
   document.documentElement.dataset.started = "";
   startLanguageSwitch();
   byId("sign-in").addEventListener("click", () => void signIn());
-  byId("sign-out").addEventListener("click", () => {
-    session.clear();
-    renderAndNotify();
-  });
+  byId("sign-out").addEventListener("click", signOut);
   session.watchOtherTabs(renderAndNotify);
   render();
   void loadSettings().then(({ links }) => showLinks(links), () => {});
   begun = begin();
+}
+
+function signOut() {
+  session.clear();
+  renderAndNotify();
+}
+
+/** Call on a click. Signs out, and asks another user to sign in. */
+export function switchUser() {
+  signOut();
+  void signIn();
 }
 
 /** Resolves when the page knows who is signed in, as far as it can be known. */

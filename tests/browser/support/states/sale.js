@@ -47,6 +47,7 @@ const state = (name, changes = {}, { user = "mia", until = "#buy[data-action]", 
 
 const READY = "#step-ticket.is-done";
 const CAN_BUY = '#buy[data-action="buy"]';
+const NEXT = '#buy[data-action="next"] :text-matches("projector|投影仪")';
 const ORDERS = `POST ${PATH}/orders`;
 const refusal = (status, code, more = {}) => [status, { status, code, ...more }];
 const tapBuy = (page) => page.locator(`${CAN_BUY}:enabled`).click();
@@ -97,16 +98,16 @@ export const sale = [
     },
   }),
   state("somebody was faster", { more: { [ORDERS]: refusal(409, "sold_out") } }, { act: tapBuy, until: "#notice" }),
-  state("limit reached", { more: { [ORDERS]: refusal(409, "limit_reached") } }, { act: tapBuy, until: "#notice" }),
+  state("limit reached", { more: { [ORDERS]: refusal(409, "limit_reached") } }, { act: tapBuy, until: '#buy[data-action="orders"]' }),
   state("order to pay", { more: { "GET /api/orders": (now) => [{ ...ORDER, status: "pending_payment", pay_by: time(now + 4 * MINUTE) }] } }, {
     act: hold, until: '#buy[data-action="order"]',
   }),
   state("chosen SKU sold out", { skus: [CAMERA, ...SIZES, FILM].map((sku) => (sku === FILM ? sku : { ...sku, left: 0 })) }, {
-    act: (page) => page.getByTestId("sku").first().click(), until: "#sale:not([hidden])",
+    act: (page) => page.getByTestId("sku").first().click(), until: '#buy[data-action="left"]',
   }),
-  state("sold out, arriving late", { skus: soldOut }, { until: "#next[href*=next]", isFull: true }),
+  state("sold out, arriving late", { skus: soldOut }, { until: NEXT, isFull: true }),
   state("paused", { gate: { phase: "paused", start_key: undefined } }),
-  state("ended", { startsIn: -3 * HOUR }, { until: "#next[href*=next]", isFull: true }),
+  state("ended", { startsIn: -3 * HOUR }, { until: NEXT, isFull: true }),
   state("members only, signed out", { startsIn: 8 * MINUTE, eligibility: { members_only: true, min_level: 2, invited_only: false } }, { user: null }),
   state("members only, not eligible", {
     startsIn: 8 * MINUTE, eligibility: { members_only: true, min_level: 0, invited_only: false },
