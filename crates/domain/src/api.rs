@@ -20,6 +20,8 @@ pub struct Checks {
     pub key_value: String,
     /// The variables that hold secrets.
     pub secrets: String,
+    /// The shop's endpoint for events, whose fault does not make the app unready.
+    pub events: String,
 }
 
 /// The app is ready.

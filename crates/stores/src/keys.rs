@@ -8,6 +8,9 @@ use ulid::Ulid;
 /// Sorted set of the activities whose orders were written in the last second, with the time of the latest start.
 pub const WRITERS: &str = "stampede:writers";
 
+/// How many callbacks named orders that this app never made.
+pub const FOREIGN_CALLBACKS: &str = "stampede:foreign_callbacks";
+
 /// Redis consumer group of the order writers, on every activity's stream `orders`.
 pub const WRITER_GROUP: &str = "writers";
 

@@ -42,7 +42,7 @@ pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
 /// because it was busy or did not respond.
 pub async fn enable() -> Result<Outcome, ApiError> {
     let (ledger, url) = (SpinLedger::open().await, settings::load(settings::EVENTS_URL).await?);
-    let healthy = EventEndpoint { disabled_at: None, rest_until: domain::time::Millis(0), pace: MAX_CONCURRENCY };
+    let healthy = EventEndpoint::healthy(MAX_CONCURRENCY);
     let is_changed = events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await? != healthy;
     events::save_endpoint(&ledger, &url, &healthy).await?;
     Ok(Outcome::changed(200, &healthy).only_if(is_changed))

@@ -11,6 +11,7 @@ use platform::{
     ledger::SpinLedger,
     log,
     redis::SpinRedis,
+    settings,
 };
 use sale::ledger::activities;
 use stores::{StoreError, ledger, shared_value::SharedValue};
@@ -69,6 +70,8 @@ fn available<T>(store: &str, result: Result<T, StoreError>) -> Option<T> {
 }
 
 async fn ledger_state(activities: Option<&RecentStats>) -> Result<LedgerState, StoreError> {
-    let load = async || LedgerState::load(&SpinLedger::open().await, activities).await;
+    // A wrong variable is for readiness to report.
+    let url = settings::find(settings::EVENTS_URL).await.unwrap_or_default();
+    let load = async || LedgerState::load(&SpinLedger::open().await, activities, &url).await;
     LEDGER_STATE.get(&SpinRedis, &SpinKeyValue, |_| true, load).await
 }

@@ -69,6 +69,7 @@ impl Readiness {
             key_value: result_of("key_value", key_value().await),
             // All variables, secrets among them.
             secrets: result_of("secrets", variables.map(drop).map_err(|fault| fault.to_string())),
+            events: events().await.unwrap_or("ok").to_owned(),
         };
         Self { checks, failures }
     }
@@ -104,6 +105,12 @@ async fn ledger() -> Result<(), String> {
         return Err(format!("the schema is version {current}, this app needs {required}"));
     }
     readiness::connections_fault(&ledger).await.map_err(fault)?.map_or(Ok(()), Err)
+}
+
+/// What the shop's endpoint for events answered last, if that needs an operator.
+async fn events() -> Option<&'static str> {
+    let url = settings::find(settings::EVENTS_URL).await.ok().filter(|url| !url.is_empty())?;
+    readiness::events_fault(&SpinLedger::open().await, &url).await
 }
 
 async fn key_value() -> Result<(), String> {

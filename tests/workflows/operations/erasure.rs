@@ -28,13 +28,14 @@ use crate::{
 pub const LATER: Millis = Millis(NOW.0 + 100_000_000);
 
 /// Tables with rows of activities or orders.
-const TABLES: [(&str, &str); 11] = [
+const TABLES: [(&str, &str); 12] = [
     ("activities", "id"),
     ("skus", "activity"),
     ("order_counts", "activity"),
     ("orders", "order_no"),
     ("callbacks", "order_no"),
     ("overpayments", "order_no"),
+    ("partial_refunds", "order_no"),
     ("refunds", "order_no"),
     ("sessions", "order_no"),
     ("addresses", "order_no"),
@@ -102,6 +103,7 @@ pub async fn old_activity(ledger: &str) -> RealFixture {
          VALUES (?1, 1, 'pending_payment', '', 0, 0, 0, 'delivered', 0)",
         "INSERT INTO overpayments (payment, provider, order_no, amount, currency, state, next_try_at) \
          VALUES ('a second payment of ' || ?1, 'standard', ?1, 1, 'EUR', 'confirmed', 0)",
+        "INSERT INTO partial_refunds (payment, refund, order_no, amount) VALUES ('payment of ' || ?1, 're', ?1, 1)",
     ] {
         fixture.sql.run(statement, vec![fixture.order_no(8).to_string().into()]).await.unwrap();
     }

@@ -5,7 +5,7 @@
 use domain::{order::OrderStatus, time::Millis};
 use orders::{
     event_delivery::{DeliveryReport, WebhookTarget, deliver_due},
-    ledger::events::{self, set_enabled},
+    ledger::events::{self, EventEndpoint, set_enabled},
 };
 use standardwebhooks::Webhook;
 
@@ -145,7 +145,7 @@ async fn retries_follow_the_specified_schedule_and_then_an_operator_can_replay()
 }
 
 #[tokio::test]
-async fn status_410_disables_an_endpoint_and_429_delays_it() {
+async fn an_endpoint_is_asked_again_three_times_after_a_410_and_status_429_delays_it() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 9, 1).await;
         set_enabled(&fixture.sql, true).await.unwrap();
@@ -158,16 +158,47 @@ async fn status_410_disables_an_endpoint_and_429_delays_it() {
         assert_eq!(deliver_round(&fixture, &endpoint, LATER.plus(120_000)).await.delivered, 1, "{ledger}");
 
         fixture.pending_order(2, "bob", 1).await;
-        endpoint.responses.borrow_mut().push((410, ""));
-        assert_eq!(deliver_round(&fixture, &endpoint, LATER.plus(200_000)).await.failed, 1, "{ledger}");
         fixture.pending_order(3, "cyd", 1).await;
-        assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(1_000_000)).await, 0, "{ledger}");
-        assert!(events::load_endpoint(&fixture.sql, TARGET.url, 16).await.unwrap().disabled_at.is_some(), "{ledger}");
+        let mut now = LATER.plus(200_000);
+        for times in 1..=3 {
+            let before = endpoint.requests.borrow().len();
+            endpoint.responses.borrow_mut().extend([(410, ""); 2]);
+            let round = deliver_round(&fixture, &endpoint, now).await;
+            assert_eq!((round.delivered, round.more), (0, false), "{ledger}");
+            assert!(round.fault.unwrap().contains("an hour later"), "{ledger}: {:?}", round.fault);
+            let asked = endpoint.requests.borrow().len() - before;
+            assert!(asked == 1 || times == 1, "{ledger}: it is asked for one event, not {asked}");
+            endpoint.responses.borrow_mut().clear();
+            let resting = deliver_round(&fixture, &endpoint, now.plus(3_599_999)).await;
+            assert_eq!(resting, DeliveryReport::default(), "{ledger}");
+            now = now.plus(3_600_000);
+        }
+        let endpoint_state = async || events::load_endpoint(&fixture.sql, TARGET.url, 16).await.unwrap();
+        assert_eq!((endpoint_state().await.gone, endpoint_state().await.disabled_at), (3, None), "{ledger}");
+        endpoint.responses.borrow_mut().push((410, ""));
+        let last = deliver_round(&fixture, &endpoint, now).await;
+        assert!(last.fault.unwrap().contains("until an operator enables it"), "{ledger}");
+        assert_eq!(endpoint_state().await.disabled_at, Some(now), "{ledger}");
+        now = now.plus(7_200_000);
+        assert_eq!(deliver_all(&fixture, &endpoint, now).await, 0, "{ledger}");
 
-        let enabled = events::EventEndpoint { disabled_at: None, rest_until: Millis(0), pace: 16 };
-        events::save_endpoint(&fixture.sql, TARGET.url, &enabled).await.unwrap();
-        events::resend(&fixture.sql, None, LATER).await.unwrap();
-        assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(1_000_000)).await, 2, "{ledger}: not all delivered");
+        events::save_endpoint(&fixture.sql, TARGET.url, &EventEndpoint::healthy(16)).await.unwrap();
+        events::resend(&fixture.sql, None, now).await.unwrap();
+        assert_eq!(deliver_all(&fixture, &endpoint, now).await, 2, "{ledger}: not all delivered");
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_back_within_the_hour_gets_every_event() {
+    for ledger in LEDGERS {
+        let (fixture, endpoint) = (new_fixture(ledger, 9, 1).await, FakeEndpoint::default());
+        set_enabled(&fixture.sql, true).await.unwrap();
+        fixture.paid_order(1, "ada").await;
+        endpoint.responses.borrow_mut().push((410, ""));
+        assert_eq!(deliver_round(&fixture, &endpoint, LATER).await.failed, 1, "{ledger}");
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(3_600_000)).await, 2, "{ledger}");
+        let state = events::load_endpoint(&fixture.sql, TARGET.url, 16).await.unwrap();
+        assert_eq!((state.gone, state.fault()), (0, None), "{ledger}");
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     fakes::FakeEndpoint,
     fixture::{LEDGERS, NOW, ONE_ORDER, RealFixture, TICKET_SECRET, WHOLE_REBUILD, check_gates, new_fixture},
     operations::epochs::{pause, rebuild_and_resume, resume},
-    orders::events::{LATER, deliver_all},
+    orders::events::{LATER, TARGET, deliver_all},
 };
 
 /// Reserves a unit with ticket `n`, from an instance that knows of the order `last_order`.
@@ -179,8 +179,13 @@ async fn the_event_of_a_loss_is_listed_sent_again_and_erased_like_those_of_order
         events::set_enabled(&fixture.sql, true).await.unwrap();
         lose_order(&fixture, 1).await;
         assert_eq!(events::count_waiting(&fixture.sql).await.unwrap(), 1, "{ledger}");
-        endpoint.responses.borrow_mut().push((410, ""));
-        assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 0, "{ledger}");
+        let statement = "UPDATE endpoints SET rest_until = 0 WHERE url = ?1";
+        for _ in 0..4 {
+            endpoint.responses.borrow_mut().push((410, ""));
+            assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 0, "{ledger}");
+            fixture.sql.run(statement, vec![TARGET.url.into()]).await.unwrap();
+            fixture.sql.run("UPDATE events SET next_try_at = 0", Vec::new()).await.unwrap();
+        }
         let failed = events::list_failed(&fixture.sql).await.unwrap();
         assert_eq!((failed.len(), failed[0].id.as_str()), (1, endpoint.event_ids()[0].as_str()), "{ledger}");
         assert_eq!((&failed[0].activity, &failed[0].order_no), (&fixture.activity, &None), "{ledger}");

@@ -5,6 +5,7 @@
 use std::fmt::{Display, Write as _};
 
 use domain::{ids::ActivityId, time::Millis};
+use orders::{event_delivery::MAX_CONCURRENCY, ledger::events};
 use serde::{Deserialize, Serialize};
 use stores::ports::{Sql, StoreError};
 
@@ -21,6 +22,8 @@ use crate::{
 pub struct LedgerState {
     backlog: Backlog,
     audits: Vec<(ActivityId, AuditSummary)>,
+    /// How often in a row the endpoint of events answered that it is gone.
+    endpoint_gone: i64,
 }
 
 /// The part of an audit that becomes metrics.
@@ -32,8 +35,10 @@ struct AuditSummary {
 
 impl LedgerState {
     /// Loads the ledger's state, and compares it with the counters in `redis`; without Redis no activity is audited.
-    pub async fn load<S: Sql>(sql: &S, redis: Option<&RecentStats>) -> Result<Self, StoreError> {
+    /// `events_url` is where events are sent.
+    pub async fn load<S: Sql>(sql: &S, redis: Option<&RecentStats>, events_url: &str) -> Result<Self, StoreError> {
         let backlog = backlog::load(sql).await?;
+        let endpoint_gone = events::load_endpoint(sql, events_url, MAX_CONCURRENCY).await?.gone;
         let audits = match redis {
             Some(stats) => audit::audit_counters(sql, &stats.activities).await?,
             None => Vec::new(),
@@ -42,7 +47,7 @@ impl LedgerState {
             let drift = audit.skus.into_iter().map(|sku| (sku.redis.sku, sku.drift)).collect();
             (activity, AuditSummary { ok: audit.ok, drift })
         };
-        Ok(Self { backlog, audits: audits.into_iter().map(summarize).collect() })
+        Ok(Self { backlog, audits: audits.into_iter().map(summarize).collect(), endpoint_gone })
     }
 }
 
@@ -55,7 +60,7 @@ pub fn text(redis: Option<&RecentStats>, ledger: Option<&LedgerState>, now: Mill
     let up = [("redis", redis_up), ("ledger", ledger.is_some())];
     let up = up.map(|(store, up)| (format!("{{store=\"{store}\"}}"), i64::from(up)));
     text.gauge("stampede_store_up", "Whether the store answered what these figures need.", up);
-    redis.into_iter().for_each(|stats| text.add_activities(&stats.activities));
+    redis.into_iter().for_each(|stats| text.add_redis(stats));
     ledger.into_iter().for_each(|ledger| text.add_ledger(ledger, now));
     text.0
 }
@@ -64,7 +69,9 @@ pub fn text(redis: Option<&RecentStats>, ledger: Option<&LedgerState>, now: Mill
 struct Text(String);
 
 impl Text {
-    fn add_activities(&mut self, activities: &[(ActivityId, ActivityStats)]) {
+    fn add_redis(&mut self, RecentStats { activities, foreign_callbacks, .. }: &RecentStats) {
+        let help = "Payment callbacks about orders that this app never made.";
+        self.counter("stampede_foreign_callbacks_total", help, foreign_callbacks.map(|count| ("", count)));
         let skus = || {
             let skus =
                 activities.iter().flat_map(|(activity, stats)| stats.skus.iter().map(move |sku| (activity, sku)));
@@ -91,7 +98,7 @@ impl Text {
         self.counter("stampede_refused_sign_ins_total", "Refused sign-in tokens, by reason.", sign_ins);
     }
 
-    fn add_ledger(&mut self, LedgerState { backlog, audits }: &LedgerState, now: Millis) {
+    fn add_ledger(&mut self, LedgerState { backlog, audits, endpoint_gone }: &LedgerState, now: Millis) {
         let ok = audits.iter().map(|(activity, audit)| (of(activity), i64::from(audit.ok)));
         self.gauge("stampede_audit_ok", "Whether I1 and I2 hold in the sale, by its counters.", ok);
         let drift = audits.iter().flat_map(|(activity, audit)| {
@@ -110,6 +117,11 @@ impl Text {
                 "stampede_events_oldest_age_seconds",
                 "Age of the oldest event waiting to be sent; 0 where none waits.",
                 (now.0 - oldest.0).max(0) / 1_000,
+            ),
+            (
+                "stampede_events_gone",
+                "How often in a row the shop's endpoint answered 410; at 4 it is disabled.",
+                *endpoint_gone,
             ),
             ("stampede_refunds_open", "Refunds that no provider has confirmed.", backlog.refunds),
             ("stampede_refunds_stuck", "Open refunds whose last try failed.", backlog.stuck_refunds),
@@ -167,13 +179,13 @@ mod tests {
             refused_sign_ins: [("exp".to_owned(), 2)].into(),
         };
         let activities = vec![(ActivityId::parse("sale").expect("id"), stats)];
-        RecentStats { activities, failures: Vec::new() }
+        RecentStats { activities, failures: Vec::new(), foreign_callbacks: Some(3) }
     }
 
     fn ledger() -> LedgerState {
         let backlog = Backlog { events: 1, oldest_event_at: Millis(5_000), refunds: 2, ..Backlog::default() };
         let audit = AuditSummary { ok: false, drift: vec![("a".to_owned(), -1)] };
-        LedgerState { backlog, audits: vec![(ActivityId::parse("sale").expect("id"), audit)] }
+        LedgerState { backlog, audits: vec![(ActivityId::parse("sale").expect("id"), audit)], endpoint_gone: 1 }
     }
 
     #[test]
@@ -181,6 +193,7 @@ mod tests {
         let expected = [
             r#"stampede_store_up{store="redis"} 1"#,
             r#"stampede_store_up{store="ledger"} 1"#,
+            "stampede_foreign_callbacks_total 3",
             r#"stampede_stock_left{activity="sale",sku="a"} 4"#,
             r#"stampede_units_held{activity="sale",sku="a"} 2"#,
             r#"stampede_units_held{activity="sale",sku="b"} 2"#,
@@ -195,6 +208,7 @@ mod tests {
             r#"stampede_drift{activity="sale",sku="a"} -1"#,
             "stampede_events_waiting 1",
             "stampede_events_oldest_age_seconds 4",
+            "stampede_events_gone 1",
             "stampede_refunds_open 2",
             "stampede_refunds_stuck 0",
             "stampede_callbacks_parked 0",
@@ -220,7 +234,7 @@ mod tests {
 
     #[test]
     fn without_waiting_events_and_activities_there_is_no_age_and_no_empty_metric() {
-        let ledger = LedgerState { backlog: Backlog::default(), audits: vec![] };
+        let ledger = LedgerState { backlog: Backlog::default(), audits: vec![], endpoint_gone: 0 };
         let text = text(Some(&RecentStats::default()), Some(&ledger), Millis(9_999));
         assert!(text.contains("\nstampede_events_oldest_age_seconds 0\n"), "{text}");
         assert!(!text.contains("stampede_queue_length") && !text.contains("stampede_audit_ok"), "{text}");

@@ -1,5 +1,7 @@
-//! Checks the settings of a Redis server, without which it may lose data, and whether PostgreSQL has connections left (G6).
+//! Checks the settings of a Redis server, without which it may lose data, whether PostgreSQL has connections left, and the
+//! endpoint of events (G6).
 
+use orders::{event_delivery::MAX_CONCURRENCY, ledger::events};
 use stores::{
     Sql, StoreError,
     ledger::{errors, row_reader::RowReader},
@@ -57,6 +59,11 @@ pub async fn connections_fault<S: Sql>(sql: &S) -> Result<Option<String>, StoreE
     let mut row = rows.next().ok_or_else(|| StoreError::Malformed("no count of connections".to_owned()))?;
     let (used, limit) = (row.int()?, row.int()?);
     Ok((used * 10 >= limit * 9).then(|| format!("has {used} of {limit} connections in use: {RAISE}")))
+}
+
+/// What the endpoint of events at `url` answered last, if that needs an operator.
+pub async fn events_fault<S: Sql>(sql: &S, url: &str) -> Option<&'static str> {
+    events::load_endpoint(sql, url, MAX_CONCURRENCY).await.ok()?.fault()
 }
 
 /// What is wrong with a ledger that refuses a connection because it has too many (SQLSTATE 53300).

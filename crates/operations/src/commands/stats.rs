@@ -12,9 +12,10 @@ use sale::ledger::activities::RETENTION_AFTER_END_MS;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use stores::{
-    keys::Keys,
+    keys::{FOREIGN_CALLBACKS, Keys},
     ledger::row_reader::RowReader,
     ports::{Redis, Sql, StoreError},
+    reply::Reply,
 };
 
 use crate::scripts::STATS;
@@ -149,6 +150,8 @@ pub struct RecentStats {
     pub activities: Vec<(ActivityId, ActivityStats)>,
     /// Why the others could not: the errors of [`stats`].
     pub failures: Vec<(ActivityId, StoreError)>,
+    /// How many callbacks named orders that this app never made; `None` if Redis does not say.
+    pub foreign_callbacks: Option<i64>,
 }
 
 /// Reads the counters of each activity in `listed` that has a gate and has not ended, or ended within the last day; an
@@ -157,7 +160,8 @@ pub async fn recent_stats<R: Redis>(redis: &R, listed: Vec<ActivityId>) -> Recen
     // A gate is kept that much longer than its activity lasts.
     let kept_ms = RETENTION_AFTER_END_MS - RECENT_MS;
     let results = join_all(listed.iter().map(|activity| read(redis, activity, kept_ms, 0))).await;
-    let mut all = RecentStats::default();
+    let counted = redis.command("GET", vec![FOREIGN_CALLBACKS.into()]).await.and_then(|items| Reply::new(items).int());
+    let mut all = RecentStats { foreign_callbacks: counted.ok(), ..RecentStats::default() };
     for (activity, result) in listed.into_iter().zip(results) {
         match result {
             Ok(Some(stats)) => all.activities.push((activity, stats)),

@@ -77,7 +77,7 @@ pub struct Report {
 pub struct Notice {
     /// What happened.
     pub event: &'static str,
-    /// What it happened to: `activity`, `order_no`, `callback` or `clock`, and its id.
+    /// What it happened to: `activity`, `order_no`, `callback`, `clock` or `variable`, and its id.
     pub subject: (&'static str, String),
     /// Why.
     pub because: String,

@@ -170,6 +170,10 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S
             let round = event_delivery::deliver_due(self.http, self.sql, target, self.clock).await?;
             report.events += round.delivered;
             report.events_failed += round.failed;
+            if let Some(fault) = round.fault {
+                let (event, because) = ("the endpoint of events is gone", format!("it {fault}"));
+                (self.log)(&Notice { event, subject: ("variable", "events_url".to_owned()), because });
+            }
             if !round.more {
                 break;
             }

@@ -263,8 +263,12 @@ pub async fn erase<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<usize, St
 /// The state of the endpoint that receives events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, JsonSchema)]
 pub struct EventEndpoint {
-    /// When it answered that it is gone (410); `None` while it is enabled.
+    /// When it was disabled, because it answered four times in a row, an hour apart, that it is gone (410); `None` while it
+    /// is enabled.
     pub disabled_at: Option<Millis>,
+    /// How often in a row it answered that it is gone.
+    #[schemars(range(min = 0))]
+    pub gone: i64,
     /// Nothing is sent to it before this time; null for no pause.
     #[serde(serialize_with = "null_if_zero")]
     #[schemars(with = "Option<Millis>")]
@@ -274,20 +278,43 @@ pub struct EventEndpoint {
     pub pace: i64,
 }
 
+impl EventEndpoint {
+    /// The state of an endpoint of which nothing is known, or that an operator enabled.
+    #[must_use]
+    pub fn healthy(pace: i64) -> Self {
+        Self { disabled_at: None, gone: 0, rest_until: Millis(0), pace }
+    }
+
+    /// What its last answers that it is gone (410) mean for operators; `None` without one.
+    #[must_use]
+    pub fn fault(&self) -> Option<&'static str> {
+        if self.disabled_at.is_some() {
+            return Some("answered 410 again and again: it gets no events until an operator enables it");
+        }
+        (self.gone > 0).then_some("answered 410: it gets the next event an hour later")
+    }
+}
+
 /// Loads the state of an endpoint. One that is not recorded yet is enabled and has `default_pace`.
 pub async fn load_endpoint<S: Sql>(sql: &S, url: &str, default_pace: i64) -> Result<EventEndpoint, StoreError> {
-    let statement = "SELECT disabled_at, rest_until, pace FROM endpoints WHERE url = ?1";
+    let statement = "SELECT disabled_at, gone, rest_until, pace FROM endpoints WHERE url = ?1";
     let Some(row) = sql.run(statement, vec![url.into()]).await?.into_iter().next() else {
-        return Ok(EventEndpoint { disabled_at: None, rest_until: Millis(0), pace: default_pace });
+        return Ok(EventEndpoint::healthy(default_pace));
     };
     let mut row = RowReader::new(row);
-    Ok(EventEndpoint { disabled_at: non_zero_time(row.int()?), rest_until: Millis(row.int()?), pace: row.int()? })
+    Ok(EventEndpoint {
+        disabled_at: non_zero_time(row.int()?),
+        gone: row.int()?,
+        rest_until: Millis(row.int()?),
+        pace: row.int()?,
+    })
 }
 
 /// Saves the state of an endpoint.
 pub async fn save_endpoint<S: Sql>(sql: &S, url: &str, endpoint: &EventEndpoint) -> Result<(), StoreError> {
     let statement = include_str!("../../sql/events/save_endpoint.sql");
-    let disabled_at = endpoint.disabled_at.unwrap_or_default().0;
-    let params = vec![url.into(), disabled_at.into(), endpoint.rest_until.0.into(), endpoint.pace.into()];
+    let EventEndpoint { disabled_at, gone, rest_until, pace } = *endpoint;
+    let disabled_at = disabled_at.unwrap_or_default().0;
+    let params = vec![url.into(), disabled_at.into(), rest_until.0.into(), pace.into(), gone.into()];
     sql.run(statement, params).await.map(|_| ())
 }

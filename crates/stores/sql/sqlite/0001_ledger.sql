@@ -36,7 +36,8 @@ CREATE TABLE IF NOT EXISTS skus (
 
 -- I7: an order has the number of its ticket, so the primary key makes a ticket single-use. `unsynced_since` is the
 -- time of the last change that Redis has not confirmed; 0 if Redis has confirmed them all. `provider` opened the payment
--- session, and only its callbacks change the order. Until `free_cancel_until` a buyer's first cancel is no strike.
+-- session, and only its callbacks change the order. `checkout_failed` is set while no checkout has opened a session since
+-- the provider refused one or did not answer. Until `free_cancel_until` a buyer's first cancel is no strike.
 -- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first. `epoch` and `sequence` say which
 -- gate accepted the order, and as which of its orders.
 CREATE TABLE IF NOT EXISTS orders (
@@ -59,6 +60,7 @@ CREATE TABLE IF NOT EXISTS orders (
   checkout_url TEXT NOT NULL DEFAULT '',
   payment TEXT NOT NULL DEFAULT '',
   provider TEXT NOT NULL DEFAULT '',
+  checkout_failed INTEGER NOT NULL DEFAULT 0 CHECK (checkout_failed IN (0, 1)),
   updated_at INTEGER NOT NULL,
   unsynced_since INTEGER NOT NULL DEFAULT 0,
   epoch INTEGER NOT NULL DEFAULT 0,
@@ -190,6 +192,7 @@ CREATE TABLE IF NOT EXISTS callbacks (
   outcome TEXT NOT NULL DEFAULT '',
   refund TEXT NOT NULL DEFAULT '',
   session TEXT NOT NULL DEFAULT '',
+  other_session INTEGER NOT NULL DEFAULT 0 CHECK (other_session IN (0, 1)),
   provider TEXT NOT NULL DEFAULT '',
   attempts INTEGER NOT NULL DEFAULT 0,
   next_try_at INTEGER NOT NULL,
@@ -204,7 +207,7 @@ CREATE INDEX IF NOT EXISTS callbacks_done ON callbacks (received_at) WHERE outco
 -- callback.
 CREATE INDEX IF NOT EXISTS callbacks_parked ON callbacks (received_at)
 WHERE outcome NOT IN ('', 'paid', 'paid_late', 'payment_named', 'refund_started', 'overpayment_refunded',
-  'overpayment_back', 'refunded', 'refund_to_retry', 'session_ended', 'no_change', 'given_back',
+  'overpayment_back', 'refunded', 'part_refunded', 'refund_to_retry', 'session_ended', 'no_change', 'given_back',
   'refunded_by_operator', 'dismissed_by_operator');
 
 CREATE INDEX IF NOT EXISTS callbacks_of_order ON callbacks (order_no);
@@ -284,10 +287,10 @@ CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
 
 -- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after half of the
 -- time to pay, to which a checkout adds nothing here, and each but the first that a buyer cancels in an activity: they
--- kept units from others. 30 days after the last strike, the count begins again.
+-- kept units from others. One that its buyer could not pay is none. 30 days after the last strike, the count begins again.
 -- The `+` keeps the query from indexes of activities, which would read all orders of one.
 CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
-WHEN OLD.status = 'pending_payment' AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND (
+WHEN OLD.status = 'pending_payment' AND NEW.checkout_failed = 0 AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND (
   NEW.updated_at > NEW.free_cancel_until
   OR EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND +o.activity = NEW.activity
     AND o.was_cancelled = 1 AND o.order_no <> NEW.order_no)))
@@ -351,9 +354,11 @@ BEGIN
   VALUES (NEW.order_no, 0, 'failed', NEW.reason, 0, 0, NEW.died_at, NEW.died_at) ON CONFLICT DO NOTHING;
 END;
 
--- Endpoints that receive events: disabled after a 410, paused after a 429, 502 or 504 or without a response.
+-- Endpoints that receive events: paused after a 429, 502 or 504 or without a response; paused after a 410, too, and
+-- disabled after the last of several in a row, which `gone` counts.
 CREATE TABLE IF NOT EXISTS endpoints (
   url TEXT PRIMARY KEY,
+  gone INTEGER NOT NULL DEFAULT 0 CHECK (gone >= 0),
   disabled_at INTEGER NOT NULL DEFAULT 0,
   rest_until INTEGER NOT NULL DEFAULT 0,
   pace INTEGER NOT NULL CHECK (pace > 0)
@@ -381,8 +386,8 @@ CREATE INDEX IF NOT EXISTS sessions_open ON sessions (next_ask_at) WHERE state =
 CREATE TRIGGER IF NOT EXISTS sessions_start AFTER INSERT ON sessions WHEN NEW.state = 'open'
 BEGIN
   UPDATE orders
-  SET checkout_url = NEW.url, provider = NEW.provider, extended = 1, updated_at = NEW.opened_at, unsynced_since = NEW.opened_at,
-    pay_by = pay_by + CASE
+  SET checkout_url = NEW.url, provider = NEW.provider, checkout_failed = 0, extended = 1, updated_at = NEW.opened_at,
+    unsynced_since = NEW.opened_at, pay_by = pay_by + CASE
       WHEN extended = 0 THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity)
       ELSE 0
     END
@@ -392,8 +397,8 @@ END;
 CREATE TRIGGER IF NOT EXISTS sessions_start_again AFTER UPDATE OF session ON sessions WHEN NEW.state = 'open'
 BEGIN
   UPDATE orders
-  SET checkout_url = NEW.url, provider = NEW.provider, extended = 1, updated_at = NEW.opened_at, unsynced_since = NEW.opened_at,
-    pay_by = pay_by + CASE
+  SET checkout_url = NEW.url, provider = NEW.provider, checkout_failed = 0, extended = 1, updated_at = NEW.opened_at,
+    unsynced_since = NEW.opened_at, pay_by = pay_by + CASE
       WHEN extended = 0 THEN (SELECT a.pay_extension_ms FROM activities a WHERE a.id = orders.activity)
       ELSE 0
     END
@@ -440,6 +445,18 @@ CREATE TABLE IF NOT EXISTS overpayments (
 CREATE INDEX IF NOT EXISTS overpayments_of_order ON overpayments (order_no);
 
 CREATE INDEX IF NOT EXISTS overpayments_open ON overpayments (next_try_at) WHERE state <> 'confirmed';
+
+-- Parts of payments that were refunded at their provider: the app refunds the rest. `refund` is the provider's id, or names
+-- the callback of a refund without one. It is empty where the provider reports the sum of a payment's refunds (Stripe).
+CREATE TABLE IF NOT EXISTS partial_refunds (
+  payment TEXT NOT NULL,
+  refund TEXT NOT NULL,
+  order_no TEXT NOT NULL,
+  amount INTEGER NOT NULL CHECK (amount > 0),
+  PRIMARY KEY (payment, refund)
+) WITHOUT ROWID;
+
+CREATE INDEX IF NOT EXISTS partial_refunds_of_order ON partial_refunds (order_no);
 
 -- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written. `losses`
 -- counts the epochs that began because Redis had lost orders (G16); the last one began at `lost_at`.
