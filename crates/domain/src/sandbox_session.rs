@@ -11,6 +11,8 @@ use crate::{ids::OrderNo, money::Money, secret, signer::Signer, time::Millis};
 pub struct SandboxSession {
     /// The order to pay.
     pub order_no: OrderNo,
+    /// Its number among the order's sessions.
+    pub number: i64,
     /// The amount to pay.
     pub money: Money,
     /// When it can no longer be paid. It follows from the order, so that a repeated checkout gets the same session.
@@ -23,16 +25,21 @@ const LIFETIME_MS: i64 = 24 * 3_600 * 1_000;
 impl SandboxSession {
     /// The session of an order.
     #[must_use]
-    pub fn new(order_no: OrderNo, money: Money, created_at: Millis) -> Self {
-        Self { order_no, money, expires_at: created_at.plus(LIFETIME_MS) }
+    pub fn new(order_no: OrderNo, number: i64, money: Money, created_at: Millis) -> Self {
+        Self { order_no, number, money, expires_at: created_at.plus(LIFETIME_MS) }
+    }
+
+    /// The session's id.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!("session_{}_{}", self.order_no.ulid(), self.number)
     }
 
     /// Encodes and signs the session. `None` if there is no secret.
     #[must_use]
     pub fn sign(&self, ticket_secret: &str) -> Option<String> {
-        let Money { amount, currency } = &self.money;
-        let body =
-            BASE64_URL_SAFE_NO_PAD.encode(format!("{} {amount} {currency} {}", self.order_no, self.expires_at.0));
+        let Self { order_no, number, money: Money { amount, currency }, expires_at } = self;
+        let body = BASE64_URL_SAFE_NO_PAD.encode(format!("{order_no} {number} {amount} {currency} {}", expires_at.0));
         let signature = signer(ticket_secret)?.sign(&body);
         Some(format!("{body}.{signature}"))
     }
@@ -48,6 +55,7 @@ impl SandboxSession {
         let mut parts = text.split(' ');
         let session = Self {
             order_no: OrderNo::parse(parts.next()?).ok()?,
+            number: parts.next()?.parse().ok()?,
             money: Money::new(parts.next()?.parse().ok()?, parts.next()?),
             expires_at: Millis(parts.next()?.parse().ok()?),
         };

@@ -112,7 +112,7 @@ pub struct ProviderCallback {
     pub money: Money,
     /// The provider's id of the refund; empty if there is none.
     pub refund_id: String,
-    /// The provider's id of a payment session that ended unpaid; empty for every other kind.
+    /// The provider's id of the payment session; empty if the callback names none.
     pub session_id: String,
     /// The provider that signed the callback. `None` if the app asked the provider: the answer needs no signature.
     pub provider: Option<PaymentProvider>,

@@ -170,7 +170,7 @@ fn a_changed_puzzle_or_session_is_refused() {
     assert_eq!(keys.verify_puzzle(&puzzle, subject, Millis(LIFETIME_MS)), Err(CheckError::Expired));
     assert_eq!(keys.verify_puzzle(&puzzle, subject, Millis(1)), Ok(issued));
     let order_no = OrderNo::parse("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV").expect("an order number");
-    let opened = SandboxSession::new(order_no, Money::new(100, "EUR"), Millis(0));
+    let opened = SandboxSession::new(order_no, 1, Money::new(100, "EUR"), Millis(0));
     let (session, end) = (opened.sign(SECRET).expect("signed"), opened.expires_at);
     assert_eq!(SandboxSession::verify(SECRET, &session, end), None);
     assert_eq!(SandboxSession::verify("another secret", &session, Millis(1)), None);

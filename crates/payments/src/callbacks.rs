@@ -53,27 +53,36 @@ pub enum Receipt {
     OrderQueued,
     /// Its signer is not configured and has opened no session of the order.
     NotOfItsOrders,
+    /// It is about an order of another app with the same account.
+    Foreign,
 }
 
 /// Receives a verified callback: one statement of the ledger, and Redis is asked only about an order that the ledger does
 /// not have. A signer that `is_configured` may report about all orders, another one about those whose
-/// payment session it opened.
+/// payment session it opened. Of orders that the ledger does not have, those that `is_ours` are recorded: the ledger lost
+/// them.
 pub async fn receive<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     received: &ProviderCallback,
     is_configured: bool,
+    is_ours: impl Fn(&OrderNo) -> bool,
     now: impl Into<Clock>,
 ) -> Result<Receipt, StoreError> {
     let now = now.into();
-    let condition = if is_configured { RecordIf::OrderExists } else { RecordIf::MayHavePaid };
+    let condition = if is_configured { RecordIf::Known } else { RecordIf::MayHavePaid };
     if let Some(recorded) = callback_rows::record(sql, received, condition, now).await? {
         return Ok(Receipt::Recorded(Box::new(recorded)));
     }
     if !is_configured {
         return Ok(Receipt::NotOfItsOrders);
     }
-    if let Ok(order_no) = OrderNo::parse(&received.order_no)
+    let order_no = OrderNo::parse(&received.order_no).ok().filter(is_ours);
+    // A refund of the provider's dashboard names no order.
+    if order_no.is_none() && !(received.order_no.is_empty() && received.kind == REFUND_FAILED) {
+        return Ok(Receipt::Foreign);
+    }
+    if let Some(order_no) = order_no
         && load_order(redis, &order_no).await?.order.is_some_and(|order| order.status == OrderStatus::Queued)
     {
         return Ok(Receipt::OrderQueued);
@@ -262,9 +271,7 @@ async fn dispatch<R: Redis, S: Sql>(
     match callback.kind.as_str() {
         PAYMENT_SUCCEEDED => handle_late_payment(redis, sql, callback, &row, now).await,
         REFUND_SUCCEEDED => refund_results::succeeded(redis, sql, callback, row, now).await,
-        REFUND_FAILED if callback.payment != row.payment => Ok(CallbackOutcome::UnknownPayment),
-        REFUND_FAILED if callback.money != row.order.money => Ok(CallbackOutcome::WrongAmount),
-        REFUND_FAILED => refund_results::failed(sql, callback, now).await,
+        REFUND_FAILED => refund_results::of_order_failed(sql, callback, &row, now).await,
         "session.ended" => {
             session_ended(redis, sql, order_no, &callback.session).await?;
             Ok(CallbackOutcome::SessionEnded)

@@ -19,12 +19,12 @@ use platform::{
     redis::SpinRedis,
     settings,
 };
-use stores::ledger::clock::Clock;
+use stores::{Redis, keys::FOREIGN_CALLBACKS, ledger::clock::Clock};
 
 use crate::{standard, stripe};
 
-/// Verifies and records the callback, and applies it after the response. Returns `204`, also for duplicates and for
-/// callbacks that are parked.
+/// Verifies and records the callback, and applies it after the response. Returns `204`, also for duplicates, for callbacks
+/// that are parked, and for those of another app with the same account.
 pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let callback = match request.route()?.0 {
         PaymentCallback::Standard => standard::parse_callback(request).await?,
@@ -39,28 +39,40 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
 
 async fn receive(request: &Request, callback: &ProviderCallback) -> Result<(), ApiError> {
     let is_configured = callback.provider == Some(*settings::load(settings::PAYMENT_PROVIDER).await?);
+    let keys = settings::load(settings::ORDER_NUMBER_KEYS).await?;
+    let is_ours = |order_no: &OrderNo| keys.verify(order_no);
     let ledger = SpinLedger::open().await;
-    let recorded = match callbacks::receive(&SpinRedis, &ledger, callback, is_configured, Clock::Ledger).await? {
+    let received = callbacks::receive(&SpinRedis, &ledger, callback, is_configured, is_ours, Clock::Ledger).await?;
+    let recorded = match received {
         Receipt::Recorded(recorded) => recorded,
+        Receipt::Foreign => {
+            after_response(async {
+                let _ = SpinRedis.command("INCR", vec![FOREIGN_CALLBACKS.into()]).await;
+            });
+            return Ok(());
+        }
         Receipt::NotOfItsOrders => return Err(no_such_route().into()),
         Receipt::OrderQueued => {
             return Err(Problem::new(Code::NotReady, "The order is being written. Send this again.").into());
         }
     };
     let request_id = request.request_id.clone();
+    if recorded.callback.other_session {
+        log("a payment callback names another session than its order's", &request_id, &recorded.callback);
+    }
     after_response(async move {
         // What fails is tried again by a sweep, which logs it.
         if let Ok(CallbackEffect::Parked) = callbacks::apply_recorded(&SpinRedis, &ledger, &recorded).await {
-            log_parked(&request_id, &recorded.callback);
+            log("payment callback parked for an operator", &request_id, &recorded.callback);
         }
     });
     Ok(())
 }
 
-fn log_parked(request_id: &str, callback: &Callback) {
+fn log(event: &str, request_id: &str, callback: &Callback) {
     // A provider's text that is no order number may be anything.
     let order_no = OrderNo::parse(&callback.order_no).map(|order_no| order_no.to_string()).unwrap_or_default();
     let fields =
         [("order_no", order_no.into()), ("callback", callback.id.as_str().into()), ("request_id", request_id.into())];
-    log::error("payment callback parked for an operator", &fields);
+    log::error(event, &fields);
 }

@@ -61,6 +61,7 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
         payment_id: data.payment,
         money: Money::new(data.amount, data.currency),
         refund_id: data.refund.unwrap_or_default(),
+        session_id: data.session,
         ..known
     }))
 }

@@ -43,7 +43,6 @@ pub async fn page(session: &str) -> Result<Response, ApiError> {
 
 /// Pays or declines: signs and sends the callback that a provider would send.
 pub async fn post(request: &Request, session: &str) -> Result<Response, ApiError> {
-    let token = session;
     let session = verify_session(session).await?;
     let body: Body = body::parse(&request.body)?;
     let kind = match body.outcome.as_str() {
@@ -56,7 +55,7 @@ pub async fn post(request: &Request, session: &str) -> Result<Response, ApiError
     };
     let suffix = if body.again == 0 { String::new() } else { format!("_{}", body.again) };
     let data = json!({
-        "order_no": session.order_no, "session": token, "payment": format!("pay_{}{suffix}", session.order_no.ulid()),
+        "order_no": session.order_no, "session": session.id(), "payment": format!("pay_{}{suffix}", session.order_no.ulid()),
         "amount": session.money.amount, "currency": session.money.currency,
     });
     // One event per payment: pressing the button again sends the event with the same id.

@@ -28,11 +28,10 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     }
     Ok(match body::parse(&request.body)? {
         PaymentCall::OpenSession(open) => {
-            let session = format!("session_{}_{}", open.order_no.ulid(), open.session_number);
             let secret = settings::load(settings::TICKET_SECRET).await?;
-            let token = SandboxSession::new(open.order_no, open.money, open.created_at).sign(&secret);
-            let url = format!("/sandbox/pay/{}", token.unwrap_or_default());
-            Response::json(200, &SessionOpened { session, url })
+            let session = SandboxSession::new(open.order_no, open.session_number, open.money, open.created_at);
+            let url = format!("/sandbox/pay/{}", session.sign(&secret).unwrap_or_default());
+            Response::json(200, &SessionOpened { session: session.id(), url })
         }
         PaymentCall::CloseSession(_) => Response::json(200, &SessionClosed::Closed),
         PaymentCall::CreateRefund(refund) => Response::json(200, &create_refund(refund).await?),

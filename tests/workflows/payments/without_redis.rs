@@ -151,7 +151,7 @@ async fn a_callback_is_answered_after_one_statement_and_the_ledgers_clock_decide
         let CommandOutcome::Done(checked_out) = checked_out else { panic!("{ledger}: {checked_out:?}") };
         assert_eq!((count.take(), checked_out.pay_by), (2, Some(now.plus(120_000))), "{ledger}: extended");
         let payment = report("payment.succeeded", &order.order_no, "p");
-        let receipt = callbacks::receive(&NoRedis, &sql, &payment, true, Clock::Ledger).await.unwrap();
+        let receipt = callbacks::receive(&NoRedis, &sql, &payment, true, |_| true, Clock::Ledger).await.unwrap();
         assert!(matches!(receipt, Receipt::Recorded(_)), "{ledger}: {receipt:?}");
         assert_eq!(count.get(), 1, "{ledger}");
         let paid_at = fixture.order_row(&order.order_no).await.order.paid_at.unwrap();
@@ -168,7 +168,7 @@ async fn a_callback_is_answered_after_one_statement_and_the_ledgers_clock_decide
         }
         // It may be queued, and the provider sends the callback again.
         let unknown = report("payment.succeeded", &fixture.order_no(9), "p");
-        let unanswered = callbacks::receive(&NoRedis, &sql, &unknown, true, Clock::Ledger).await;
+        let unanswered = callbacks::receive(&NoRedis, &sql, &unknown, true, |_| true, Clock::Ledger).await;
         assert!(matches!(unanswered, Err(StoreError::RedisUnavailable(_))), "{ledger}: {unanswered:?}");
         let in_time = order_of(3, "eve", 60_000).await.order_no;
         let cancelled = commands::cancel(&sql, &in_time, Clock::Ledger).await.unwrap().outcome;

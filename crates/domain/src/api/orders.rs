@@ -1,7 +1,7 @@
 //! Payments of orders, and the callbacks of payment providers.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
 use super::payments::{MAX_ID_CHARS, parse_id_or_empty, parse_optional_id};
@@ -74,10 +74,19 @@ pub struct CallbackData {
     #[serde(default, deserialize_with = "parse_optional_id")]
     #[schemars(length(max = MAX_ID_CHARS))]
     pub refund: Option<String>,
-    /// The payment session; ignored.
-    #[serde(default)]
+    /// The payment session. Operators see if it is not that of the order.
+    #[serde(default, deserialize_with = "parse_any_text")]
     #[schemars(with = "Value")]
-    pub session: IgnoredAny,
+    pub session: String,
+}
+
+/// Deserialises any value as a text: a payment counts, whatever stands there.
+fn parse_any_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    })
 }
 
 /// A callback about a payment session that ended before its order did, unpaid: the next checkout opens another one.

@@ -38,8 +38,10 @@ pub struct Callback {
     pub money: Money,
     /// The provider's id of a refund.
     pub refund: String,
-    /// The provider's id of a payment session that ended.
+    /// The provider's id of the payment session.
     pub session: String,
+    /// Whether the order's latest session had another id when this was received.
+    pub other_session: bool,
     /// The provider that signed it; empty if the app asked the provider.
     pub provider: String,
     /// When it was received.
@@ -51,8 +53,8 @@ pub struct Callback {
     pub is_reapplied: bool,
 }
 
-pub(super) const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, provider, \
-     received_at, outcome";
+pub(super) const CALLBACK_COLUMNS: &str = "id, type, order_no, payment, amount, currency, refund, session, other_session, \
+     provider, received_at, outcome";
 
 pub(super) fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
     let mut row = RowReader::new(row);
@@ -64,6 +66,7 @@ pub(super) fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
         money: row.money()?,
         refund: row.text()?,
         session: row.text()?,
+        other_session: row.int()? == 1,
         provider: row.text()?,
         received_at: Millis(row.int()?),
         outcome: CallbackOutcome::parse(&row.text()?).unwrap_or(CallbackOutcome::Unknown),
@@ -76,8 +79,8 @@ pub(super) fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
 pub enum RecordIf {
     /// All.
     Always,
-    /// Those of orders that the ledger has.
-    OrderExists,
+    /// Those of orders and of overpayments that the ledger has.
+    Known,
     /// Those of orders whose buyer may have paid at the callback's provider: it opened the order's session, or the ledger
     /// lost who did. Of an order that was released without a session nothing was lost.
     MayHavePaid,
@@ -87,7 +90,10 @@ impl RecordIf {
     fn condition(self) -> &'static str {
         match self {
             Self::Always => "1 = 1",
-            Self::OrderExists => "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3)",
+            Self::Known => {
+                "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3) \
+                 OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?4)"
+            }
             Self::MayHavePaid => {
                 "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3 AND (o.provider = ?9 OR o.provider = '' \
                  AND (o.checkout_url <> '' OR o.status IN ('paid', 'refunding', 'refunded'))))"

@@ -22,7 +22,7 @@ export const load = pagedList("callbacks", {
   title: "callbacks",
 });
 
-function row({ id, type, order_no: orderNo, amount, currency, provider, received_at: receivedAt, outcome }) {
+function row({ id, type, order_no: orderNo, amount, currency, provider, received_at: receivedAt, outcome, other_session: otherSession }) {
   const resolve = async (button, [action, label, question, done]) => {
     if (!(await confirmDialog(question, label, "Leave it"))) return;
     await runAction(button, () => send("POST", `/callbacks/${encodeURIComponent(id)}/${action}`, {}), done);
@@ -35,7 +35,7 @@ function row({ id, type, order_no: orderNo, amount, currency, provider, received
     el("td", {}, orderNo, el("span", { class: "id" }, id)),
     el("td", {}, type, el("span", { class: "id" }, provider)),
     el("td", { class: "number" }, currency ? money(amount, currency) : ""),
-    el("td", {}, outcome),
+    el("td", {}, outcome, otherSession && el("span", { class: "id" }, "names another session")),
     el("td", {}, exactMoment(receivedAt)),
     el("td", { class: "row-actions" }, actions.map((action) =>
       el("button", { type: "button", class: "button", testid: `callback-${action[0]}`, onclick: ({ target }) => void resolve(target, action) }, action[1]))),
