@@ -43,11 +43,12 @@ const LATER: Millis = Millis(NOW.0 + 7_200_000);
 const OTHER_ORDERS: i64 = 100_000;
 
 /// Tables that grow with the number of orders.
-const GROWING: [&str; 10] = [
+const GROWING: [&str; 11] = [
     "orders",
     "callbacks",
     "refunds",
     "overpayments",
+    "partial_refunds",
     "sessions",
     "addresses",
     "events",

@@ -25,7 +25,7 @@ pub enum PaymentCall {
     /// Ends a payment session that is not paid, and asks for its status.
     #[serde(rename = "session.close")]
     CloseSession(CloseSession),
-    /// Refunds a payment in full.
+    /// Refunds what is left of a payment.
     #[serde(rename = "refund.create")]
     CreateRefund(CreateRefund),
     /// Asks for the status of a refund.
@@ -77,14 +77,14 @@ pub struct CloseSession {
     pub order_no: OrderNo,
 }
 
-/// The payment to refund in full.
+/// The payment to refund: what is left of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreateRefund {
     /// The order that the payment was for.
     pub order_no: String,
     /// The service's id of the payment.
     pub payment: String,
-    /// Amount and currency of the payment.
+    /// What is left: the payment, less the parts that callbacks have reported as refunded.
     #[serde(flatten)]
     pub money: Money,
     /// Number of refunds of this payment that the service reported as failed.
@@ -159,8 +159,8 @@ pub enum SessionClosed {
     Processing,
 }
 
-/// The answer to `refund.create` and `refund.get`. To `refund.create` of a payment of which a refund is pending or has
-/// succeeded: that refund.
+/// The answer to `refund.create` and `refund.get`. To `refund.create` of a payment of which nothing is left, since a refund
+/// is pending or has succeeded: that refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefundAnswer {
     /// The service's id of the refund.

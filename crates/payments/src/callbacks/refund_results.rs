@@ -1,18 +1,26 @@
 //! Applies what a provider reports about refunds: the app's, and those made at the provider (E4, I6).
 
-use domain::{order::OrderStatus, time::Millis};
+use domain::{money::Money, order::OrderStatus, time::Millis};
 use orders::{ledger::order_rows::OrderRow, sync::sync_order};
 use stores::ports::{Redis, Sql, StoreError};
 
-use super::{CallbackOutcome, REFUND_SUCCEEDED};
+use super::{CallbackOutcome, REFUND_FAILED, REFUND_SUCCEEDED};
 use crate::ledger::{
     callback_rows::{self, Callback, ReportedFailure},
+    partial_refunds,
     refunds::{self, Confirmation, RefundKind},
 };
 
 /// Applies the result of the refund of an overpayment, which no order needs.
 pub async fn of_overpayment<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
     let kind = RefundKind::Overpayments;
+    let Some(total) = refunds::load_overpayment(sql, &callback.payment).await? else {
+        return Ok(CallbackOutcome::UnknownPayment);
+    };
+    let callback = &match of_whole(sql, kind, callback, &total).await? {
+        Ok(whole) => whole,
+        Err(outcome) => return Ok(outcome),
+    };
     let confirmation = match callback.kind == REFUND_SUCCEEDED {
         true => refunds::confirm(sql, kind, callback).await?,
         false => refunds::unconfirmed_reason(sql, kind, callback).await?,
@@ -39,9 +47,10 @@ pub async fn succeeded<R: Redis, S: Sql>(
         // The provider may report the payment later: `apply_early_refunds`.
         return Ok(CallbackOutcome::UnknownPayment);
     }
-    if callback.money != order.money {
-        return Ok(CallbackOutcome::WrongAmount);
-    }
+    let callback = &match of_whole(sql, RefundKind::Orders, callback, &order.money).await? {
+        Ok(whole) => whole,
+        Err(outcome) => return Ok(outcome),
+    };
     // The refund was made in the provider's dashboard. It is recorded before the order becomes `refunding`, so that no
     // sweep sends another one.
     if order.status == OrderStatus::Paid {
@@ -68,9 +77,52 @@ pub async fn succeeded<R: Redis, S: Sql>(
     }
 }
 
+/// Returns a callback as one about all of a payment of `total`, if it is: it names the whole amount, or its refund is the
+/// last part, or the app's that failed. Else what to record of it; the part that it reports is kept.
+async fn of_whole<S: Sql>(
+    sql: &S,
+    kind: RefundKind,
+    callback: &Callback,
+    total: &Money,
+) -> Result<Result<Callback, CallbackOutcome>, StoreError> {
+    let whole = Callback { money: total.clone(), ..callback.clone() };
+    if callback.money == *total {
+        return Ok(Ok(whole));
+    }
+    if callback.money.currency != total.currency || !(1..total.amount).contains(&callback.money.amount) {
+        return Ok(Err(CallbackOutcome::WrongAmount));
+    }
+    let is_own = partial_refunds::is_own(sql, kind, callback).await?;
+    let (is_whole, outcome) = if callback.kind == REFUND_FAILED {
+        partial_refunds::remove(sql, callback).await?;
+        (is_own, CallbackOutcome::WrongAmount)
+    } else if partial_refunds::is_told_by_charge(callback) {
+        (is_own, CallbackOutcome::PartRefunded)
+    } else {
+        (partial_refunds::add(sql, callback).await? >= total.amount, CallbackOutcome::PartRefunded)
+    };
+    Ok(if is_whole { Ok(whole) } else { Err(outcome) })
+}
+
+/// Applies a refund of the order's payment that failed.
+pub async fn of_order_failed<S: Sql>(
+    sql: &S,
+    callback: &Callback,
+    row: &OrderRow,
+    now: Millis,
+) -> Result<CallbackOutcome, StoreError> {
+    if callback.payment != row.payment {
+        return Ok(CallbackOutcome::UnknownPayment);
+    }
+    match of_whole(sql, RefundKind::Orders, callback, &row.order.money).await? {
+        Ok(whole) => failed(sql, &whole, now).await,
+        Err(outcome) => Ok(outcome),
+    }
+}
+
 /// Applies a refund that failed. It is sent again, unless the provider had confirmed it: the order is then refunded
 /// although its buyer has no money back, and the callback is parked for an operator (I6).
-pub async fn failed<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
+async fn failed<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<CallbackOutcome, StoreError> {
     if refunds::record_failure(sql, callback, now).await? {
         return Ok(CallbackOutcome::RefundToRetry);
     }

@@ -57,6 +57,8 @@ outcomes! {
     OverpaymentBack "overpayment_back" Changed;
     /// It confirmed the refund of its order.
     Refunded "refunded" Changed;
+    /// It reported the refund of a part of its payment: the rest is refunded when the order is.
+    PartRefunded "part_refunded" Changed;
     /// It reported a failed refund, which is sent again.
     RefundToRetry "refund_to_retry" Changed;
     /// It reported a session that ended.

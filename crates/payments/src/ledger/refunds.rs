@@ -15,7 +15,7 @@ use stores::{
     ports::{Sql, SqlValue, StoreError},
 };
 
-use super::callback_rows::Callback;
+use super::{callback_rows::Callback, partial_refunds};
 
 /// What a refund is for; selects its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -32,7 +32,7 @@ pub enum RefundKind {
 impl RefundKind {
     const ALL: [RefundKind; 2] = [RefundKind::Orders, RefundKind::Overpayments];
 
-    fn table(self) -> &'static str {
+    pub(super) fn table(self) -> &'static str {
         match self {
             RefundKind::Orders => "refunds",
             RefundKind::Overpayments => "overpayments",
@@ -57,9 +57,12 @@ pub struct Refund {
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment: String,
-    /// Amount and currency.
+    /// Amount and currency of the payment.
     #[serde(flatten)]
     pub money: Money,
+    /// How much of it the provider has reported as refunded in parts: the app refunds the rest.
+    #[schemars(range(min = 0))]
+    pub returned: i64,
     /// `requested`, `sent` or `confirmed`.
     #[schemars(extend("enum" = ["requested", "sent", "confirmed"]))]
     pub state: String,
@@ -81,13 +84,22 @@ pub struct Refund {
     pub provider: String,
 }
 
+impl Refund {
+    /// What is to be refunded.
+    #[must_use]
+    pub fn rest(&self) -> Money {
+        Money::new(self.money.amount - self.returned, &self.money.currency)
+    }
+}
+
 fn columns(kind: RefundKind) -> String {
     let provider = match kind {
         RefundKind::Orders => "(SELECT o.provider FROM orders o WHERE o.order_no = refunds.order_no)",
         RefundKind::Overpayments => "provider",
     };
     format!(
-        "order_no, payment, amount, currency, state, refund, failures, attempts, next_try_at, last_error, {provider}"
+        "order_no, payment, amount, currency, {}, state, refund, failures, attempts, next_try_at, last_error, {provider}",
+        partial_refunds::sum_of(kind.table()),
     )
 }
 
@@ -99,6 +111,7 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
             order_no: row.text()?,
             payment: row.text()?,
             money: row.money()?,
+            returned: row.int()?,
             state: row.text()?,
             refund: row.text()?,
             failures: row.int()?,
@@ -190,8 +203,8 @@ pub async fn record_failure<S: Sql>(sql: &S, callback: &Callback, now: Millis) -
 }
 
 /// Matches the confirmed refund of a callback. If the callback names the provider's refund, it must be the last attempt.
-const MATCHING_CONFIRMED: &str = "order_no = ?1 AND payment = ?2 AND amount = ?4 AND currency = ?5 \
-     AND state = 'confirmed' AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '') \
+const MATCHING_CONFIRMED: &str = "order_no = ?1 AND payment = ?2 AND currency = ?5 \
+     AND (amount = ?4 OR refund = CAST(?3 AS TEXT) AND refund <> '') AND state = 'confirmed' AND (refund IN (CAST(?3 AS TEXT), '') OR CAST(?3 AS TEXT) = '') \
      AND REPLACE(failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') = failed_refunds";
 
 /// Whether a refund that the provider now reports as failed was confirmed before.
@@ -273,6 +286,13 @@ fn params_of_refund(Callback { order_no, payment, refund, money, .. }: &Callback
 /// Lists up to 200 unconfirmed refunds of each kind, most attempts first, for operators.
 pub async fn list_unconfirmed<S: Sql>(sql: &S) -> Result<Vec<Refund>, StoreError> {
     query(sql, "state <> 'confirmed' ORDER BY attempts DESC, next_try_at LIMIT 200", Vec::new()).await
+}
+
+/// Loads the amount of an overpayment.
+pub async fn load_overpayment<S: Sql>(sql: &S, payment: &str) -> Result<Option<Money>, StoreError> {
+    let statement = "SELECT amount, currency FROM overpayments WHERE payment = ?1";
+    let row = sql.run(statement, vec![payment.into()]).await?.into_iter().next();
+    row.map(|row| RowReader::new(row).money()).transpose()
 }
 
 /// Lists all refunds that name an order.

@@ -101,6 +101,13 @@ pub async fn save<S: Sql>(
     Ok((row.int()? == 1).then_some(payment))
 }
 
+/// Records that no session could be opened: while none is, the end of the order is no strike (B8).
+pub async fn record_failed_checkout<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
+    let statement = "UPDATE orders SET checkout_failed = 1 \
+         WHERE order_no = ?1 AND status = 'pending_payment' AND checkout_failed = 0";
+    sql.run(statement, vec![order_no.to_string().into()]).await.map(|_| ())
+}
+
 /// Claims up to `limit` open sessions of orders that were released or whose time to pay is over. Their next attempt is
 /// moved ahead, so that no two sweepers ask about the same session at the same time.
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<DueSession>, StoreError> {

@@ -28,9 +28,11 @@ function describe(order) {
       ["Payment", payment],
       ["Address", address && describeAddress(address)],
     ]),
-    ...list("Payment callbacks", order.callbacks, ({ type, received_at: at, outcome }) => [time(at), type, outcome]),
+    ...list("Payment callbacks", order.callbacks, ({ type, received_at: at, outcome, other_session: otherSession }) => [
+      time(at), type, outcome, otherSession && "names another session",
+    ]),
     ...list("Refunds", order.refunds, ({ state, attempts, last_error: error, ...refund }) => [
-      money(refund.amount, refund.currency), state, `attempts: ${attempts}`, error,
+      money(refund.amount, refund.currency), refund.returned && `${money(refund.returned, refund.currency)} of it in parts`, state, `attempts: ${attempts}`, error,
     ]),
     ...list("Events to the shop", order.events, ({ happened_at: at, type, state, last_error: error }) => [
       time(at), type, state, error,
