@@ -112,6 +112,8 @@ pub struct FakeProvider {
     pub calls: Cell<u32>,
     /// Whether calls take effect and their responses are lost.
     pub drops_responses: Cell<bool>,
+    /// Whether it refuses to open sessions.
+    pub refuses_sessions: Cell<bool>,
     /// How it answers refunds.
     pub refund_behaviour: Cell<RefundBehaviour>,
 }
@@ -173,6 +175,9 @@ impl Provider for FakeProvider {
         shown: &Presentation,
     ) -> Result<OpenedSession, ProviderError> {
         self.shown.borrow_mut().push(shown.clone());
+        if self.refuses_sessions.get() {
+            return Err(ProviderError::refusal("too little"));
+        }
         let order_no = order.order_no.to_string();
         let mut sessions = self.sessions.borrow_mut();
         let new_session = (format!("cs-{order_no}-{session_number}"), None);

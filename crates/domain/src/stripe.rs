@@ -49,8 +49,6 @@ pub struct Object {
     pub amount: Option<i64>,
     /// Refunded part of a charge.
     pub amount_refunded: Option<i64>,
-    /// Whether a charge was refunded in full.
-    pub refunded: Option<bool>,
     /// ISO 4217 code in lower case.
     pub currency: Option<String>,
     /// `open`, `complete` or `expired` for a session; `pending`, `succeeded`, `failed` and others for a refund.
@@ -151,6 +149,26 @@ pub fn step(currency: &str) -> i64 {
     Units::of(currency).step
 }
 
+/// The least that Stripe charges in a currency, in its minor units; 0 where it names no minimum. A charge that Stripe converts
+/// must reach the minimum of the account's currency, which is not known here. From Stripe's "Supported currencies", section
+/// "Minimum and maximum charge amounts" (docs.stripe.com/currencies).
+#[must_use]
+pub fn minimum(currency: &str) -> i64 {
+    match currency {
+        "GBP" => 30,
+        "AUD" | "BRL" | "CAD" | "CHF" | "EUR" | "INR" | "JPY" | "NZD" | "SGD" | "USD" => 50,
+        "BGN" => 100,
+        "AED" | "MYR" | "PLN" | "RON" => 200,
+        "DKK" => 250,
+        "NOK" | "SEK" => 300,
+        "HKD" => 400,
+        "MXN" | "THB" => 1_000,
+        "CZK" => 1_500,
+        "HUF" => 17_500,
+        _ => 0,
+    }
+}
+
 /// Stripe's amount of this money; `None` if Stripe charges no such amount.
 #[must_use]
 pub fn to_amount(Money { amount, currency }: &Money) -> Option<i64> {
@@ -185,7 +203,8 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<(ProviderCallback, Option<Addr
         ("checkout.session.async_payment_succeeded", _) => "payment.succeeded",
         // The session is complete but its payment failed, or it expired: it can no longer be paid.
         ("checkout.session.async_payment_failed" | "checkout.session.expired", _) => "session.ended",
-        ("charge.refunded", _) if object.refunded == Some(true) => "refund.succeeded",
+        // It names the sum of the charge's refunds: all of it, or a part.
+        ("charge.refunded", _) => "refund.succeeded",
         ("refund.failed", _) => "refund.failed",
         ("refund.created" | "refund.updated" | "charge.refund.updated", Some("succeeded")) => "refund.succeeded",
         ("refund.updated" | "charge.refund.updated", Some("failed" | "canceled")) => "refund.failed",
@@ -202,7 +221,8 @@ pub fn parse_event(bytes: &[u8]) -> Result<Option<(ProviderCallback, Option<Addr
     let is_refund = kind.starts_with("refund.") && r#type != "charge.refunded";
     let refund_id = if is_refund { object.id.clone() } else { String::new() };
     let address = object.address().filter(|_| kind == "payment.succeeded");
-    let session_id = if kind == "session.ended" { object.id } else { String::new() };
+    let is_session = r#type.starts_with("checkout.session.");
+    let session_id = if is_session { object.id } else { String::new() };
     let (kind, provider, sealed_address) = (kind.to_owned(), Some(PaymentProvider::Stripe), String::new());
     let callback =
         ProviderCallback { id, kind, order_no, payment_id, money, refund_id, session_id, provider, sealed_address };
@@ -252,6 +272,7 @@ mod tests {
             kind: "payment.succeeded".to_owned(),
             order_no: "a.b".to_owned(),
             payment_id: "pi_1".to_owned(),
+            session_id: "cs_1".to_owned(),
             money: Money::new(500, "EUR"),
             provider: Some(PaymentProvider::Stripe),
             ..ProviderCallback::default()
@@ -335,10 +356,20 @@ mod tests {
     }
 
     #[test]
-    fn only_a_full_refund_counts() {
-        let charge = |refunded, amount| json!({"refunded": refunded, "amount": 500, "amount_refunded": amount});
-        assert_eq!(kind("charge.refunded", &charge(true, 500)).as_deref(), Some("refund.succeeded"));
-        assert_eq!(kind("charge.refunded", &charge(false, 100)), None);
+    fn the_least_amount_is_in_minor_units_and_a_multiple_of_what_is_charged() {
+        let least = ["EUR", "GBP", "JPY", "HUF", "KWD"].map(minimum);
+        assert_eq!(least, [50, 30, 50, 17_500, 0]);
+    }
+
+    #[test]
+    fn a_charge_reports_the_sum_of_its_refunds() {
+        for amount in [100, 500] {
+            let charge =
+                json!({"metadata": {"order_no": "a.b"}, "amount": 500, "amount_refunded": amount, "currency": "eur"});
+            let body = json!({"id": "evt_1", "type": "charge.refunded", "data": {"object": charge}}).to_string();
+            let (callback, _) = parse_event(body.as_bytes()).expect("an event").expect("of this app");
+            assert_eq!((callback.kind.as_str(), callback.money), ("refund.succeeded", Money::new(amount, "EUR")));
+        }
         for name in ["refund.updated", "charge.refund.updated"] {
             assert_eq!(kind(name, &json!({"status": "succeeded"})).as_deref(), Some("refund.succeeded"));
             assert_eq!(kind(name, &json!({"status": "failed"})).as_deref(), Some("refund.failed"));

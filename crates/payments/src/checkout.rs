@@ -128,7 +128,11 @@ async fn open_session<S: Sql, P: Provider>(
     shown: &Presentation,
     now: Clock,
 ) -> Result<Option<StartedPayment>, CheckoutError> {
-    let OpenedSession { url, session_id } = provider.open_session(order, session_number, shown).await?;
+    let opened = provider.open_session(order, session_number, shown).await;
+    if opened.is_err() {
+        sessions::record_failed_checkout(sql, &order.order_no).await?;
+    }
+    let OpenedSession { url, session_id } = opened?;
     // Saved before the buyer gets the URL, so that the sweeper can ask the provider about every session that can be
     // paid. If another checkout of the order has saved one first, buyers are sent to that one.
     let session = Session { provider: provider.name().as_str().to_owned(), id: session_id, url, session_number };

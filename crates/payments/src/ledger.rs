@@ -3,6 +3,7 @@
 pub mod addresses;
 pub mod callback_outcomes;
 pub mod callback_rows;
+pub mod partial_refunds;
 pub mod refunds;
 pub mod sessions;
 pub mod unprocessed;

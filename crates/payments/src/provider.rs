@@ -135,6 +135,8 @@ pub struct ProviderError {
     pub message: String,
     /// Milliseconds that the provider asks to wait before the next call.
     pub retry_after_ms: Option<i64>,
+    /// Whether the same call is refused again until an operator has fixed the cause.
+    pub is_refusal: bool,
 }
 
 /// Returns what a provider opened, if the ledger can keep its id unchanged and buyers can be sent to its page.
@@ -161,7 +163,22 @@ impl ProviderError {
     /// An error without a time for the next call.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), retry_after_ms: None }
+        Self { message: message.into(), retry_after_ms: None, is_refusal: false }
+    }
+
+    /// A call that the provider refuses, or that cannot be made.
+    #[must_use]
+    pub fn refusal(message: impl Into<String>) -> Self {
+        Self { is_refusal: true, ..Self::new(message) }
+    }
+
+    /// An answer with this status, which is no success.
+    #[must_use]
+    pub fn of_status(status: u16, message: String) -> Self {
+        Self {
+            is_refusal: matches!(status, 400..500) && !matches!(status, 408 | 409 | 425 | 429),
+            ..Self::new(message)
+        }
     }
 }
 
@@ -189,7 +206,7 @@ impl<C: HttpClient> Providers<C> {
         let stripe = self.stripe.as_ref().filter(|_| provider == PaymentProvider::Stripe).map(Selected::Stripe);
         webhook.or(stripe).ok_or_else(|| {
             let name = provider.as_str();
-            ProviderError::new(format!("{name} has the payment, and its variables are not set"))
+            ProviderError::refusal(format!("{name} has the payment, and its variables are not set"))
         })
     }
 }

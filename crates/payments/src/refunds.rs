@@ -119,7 +119,7 @@ async fn record_result<R: Redis, S: Sql>(
             refunds::record_attempt(sql, due, &attempt).await?;
             Ok(failed(reason))
         }
-        Err(ProviderError { message, retry_after_ms }) => {
+        Err(ProviderError { message, retry_after_ms, .. }) => {
             let next_try_at = now.plus(retry_after_ms.unwrap_or_default());
             refunds::record_attempt(sql, due, &RefundAttempt::Unknown(message.clone(), next_try_at)).await?;
             Ok(failed(message))

@@ -89,11 +89,16 @@ async fn what_the_provider_refuses(spec: &ActivitySpec) -> Vec<FieldError> {
         }
     }
     for (index, sku) in spec.skus.iter().enumerate().filter(|_| is_stripe) {
-        let step = stripe::step(&sku.currency);
-        if sku.price % step != 0 {
-            let detail = format!("must be a multiple of {step} minor units, in which Stripe charges {}", sku.currency);
-            errors.push(FieldError::new(format!("/skus/{index}/price"), detail));
-        }
+        let (step, least) = (stripe::step(&sku.currency), stripe::minimum(&sku.currency));
+        let detail = if sku.price % step != 0 {
+            format!("must be a multiple of {step} minor units, in which Stripe charges {}", sku.currency)
+        } else if (1..least).contains(&sku.price) {
+            // An order of one unit costs this much.
+            format!("must be 0, or {least} minor units or more: Stripe charges no less of {}", sku.currency)
+        } else {
+            continue;
+        };
+        errors.push(FieldError::new(format!("/skus/{index}/price"), detail));
     }
     errors
 }

@@ -74,28 +74,34 @@ async fn take_free(request: &Request, order: &Order, address: SealedAddress<'_>)
 }
 
 /// Converts a failed checkout into an error, and logs at most one a minute. If the provider's result is unknown, nothing has
-/// failed: the order keeps its units, and the next attempt asks the provider again (D8).
+/// failed: the order keeps its units, and the next attempt asks the provider again (D8); so it does after a refusal, whose
+/// cause an operator may have fixed.
 fn checkout_error(request: &Request, order: &Order, error: CheckoutError) -> ApiError {
     thread_local! {
-        static UNKNOWN: LogLimit = const { LogLimit::new(60_000) };
+        static FAILURES: LogLimit = const { LogLimit::new(60_000) };
     }
-    let unknown = match error {
+    let failure = match error {
         CheckoutError::Store(error) => return error.into(),
         CheckoutError::AddressMissing => {
             return Problem::invalid(vec![FieldError::new("/address", "is missing: this sale delivers")]).into();
         }
-        CheckoutError::Provider(unknown) => unknown,
+        CheckoutError::Provider(failure) => failure,
     };
-    if let Some(number) = UNKNOWN.with(|limit| limit.count(clock::now())) {
+    if let Some(number) = FAILURES.with(|limit| limit.count(clock::now())) {
         let fields = [
             ("order_no", order.order_no.to_string().into()),
-            ("because", unknown.message.into()),
+            ("because", failure.message.into()),
             ("request_id", request.request_id.as_str().into()),
             ("number", number.into()),
         ];
         log::error("the payment provider opened no session", &fields);
     }
-    let seconds = ceil_seconds(unknown.retry_after_ms.unwrap_or_default()).clamp(2, 60);
+    if failure.is_refusal {
+        let detail =
+            "The payment provider refuses this payment. Ask the shop: your order is held until its time is over.";
+        return Problem::new(Code::PaymentRefused, detail).into();
+    }
+    let seconds = ceil_seconds(failure.retry_after_ms.unwrap_or_default()).clamp(2, 60);
     let detail = "The payment provider did not answer. Your order is held: try again in a moment.";
     Problem::new(Code::NotReady, detail).retry_after(seconds).into()
 }

@@ -13,7 +13,7 @@ use stores::Sql;
 
 use crate::{
     fakes::FakeProvider,
-    fixture::{Fixture, LEDGERS, NOW, commit_when_blocking, new_fixture, open_connection},
+    fixture::{DUE, Fixture, LEDGERS, NOW, commit_when_blocking, new_fixture, open_connection},
     operations::epochs::RealFixture,
 };
 
@@ -137,6 +137,35 @@ async fn an_expired_order_is_a_strike() {
         assert_eq!(strikes(&fixture, &user).await, 1, "{ledger}: lapsed strikes count again");
         bans::clear_strikes(&fixture.sql, &user).await.unwrap();
         assert_eq!(strikes(&fixture, &user).await, 0, "{ledger}");
+    }
+}
+
+/// The provider refused its payment, or did not answer.
+#[tokio::test]
+async fn an_order_that_its_buyer_could_not_pay_is_no_strike() {
+    for ledger in LEDGERS {
+        for (n, (case, expected)) in
+            (1..).zip([("refused", 0), ("silent", 0), ("refused, then opened", 1), ("cancelled late", 0)])
+        {
+            let (fixture, provider) = (new_fixture(ledger, 5, 5).await, FakeProvider::default());
+            let user = UserId::parse(&format!("payer {n} of {}", fixture.activity)).unwrap();
+            let order_no = fixture.pending_order(1, user.as_str(), 1).await;
+            provider.refuses_sessions.set(case != "silent");
+            provider.drops_responses.set(case == "silent");
+            fixture.checkout(&provider, &order_no, "sealed").await.unwrap_err();
+            if case == "refused, then opened" {
+                provider.refuses_sessions.set(false);
+                fixture.checkout(&provider, &order_no, "sealed").await.unwrap();
+            }
+            if case == "cancelled late" {
+                cancel_around_half_time(&fixture, &order_no, 1_000).await;
+                let next = fixture.pending_order(2, user.as_str(), 1).await;
+                cancel_around_half_time(&fixture, &next, -1_000).await;
+            } else {
+                assert_eq!(fixture.sweep_due(&provider, DUE).await, 1, "{ledger}, {case}");
+            }
+            assert_eq!(strikes(&fixture, &user).await, expected, "{ledger}, {case}");
+        }
     }
 }
 

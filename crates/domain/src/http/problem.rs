@@ -118,6 +118,8 @@ codes! {
     StateConflict = "state_conflict", 409, "The state does not allow this", "no: read the order or activity again";
     /// The activity takes no request for a refund of this order: the time for it is over, or there is none.
     RefundClosed = "refund_closed", 409, "No refunds on request", "no";
+    /// The payment provider refuses to open a payment of the order. The buyer gets no strike for leaving it unpaid.
+    PaymentRefused = "payment_refused", 409, "The payment is refused", "no: the shop must fix the cause";
     /// A callback's signature is invalid.
     SignatureInvalid = "signature_invalid", 401, "The signature is not valid", "no: compare the secrets";
     /// An unexpected error on the server; the log has the cause.

@@ -84,7 +84,8 @@ pub async fn cancel<S: Sql>(
 ) -> Result<Option<OrderRow>, StoreError> {
     let now = now.into().sql(sql.dialect());
     let statement = format!(
-        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', was_cancelled = 1, \
+        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', \
+         was_cancelled = 1 - checkout_failed, \
          updated_at = {now}, unsynced_since = {now} \
          WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > {now} RETURNING {COLUMNS}"
     );

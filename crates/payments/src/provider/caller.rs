@@ -62,8 +62,8 @@ impl<C: HttpClient> Caller<C> {
             let error = match self.http_client.send(request.clone()).await {
                 Ok(response) if !should_retry(&response) => return Ok(response),
                 Ok(response) => ProviderError {
-                    message: format!("{provider} answered {} to {method} {url}", response.status),
                     retry_after_ms: response.retry_after_ms((self.clock)()),
+                    ..ProviderError::new(format!("{provider} answered {} to {method} {url}", response.status))
                 },
                 Err(error) => ProviderError::new(format!("{method} {url}: {error}")),
             };

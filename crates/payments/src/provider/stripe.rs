@@ -61,6 +61,11 @@ pub struct Stripe<C> {
 /// Encrypts the delivery address of an order; `None` without a key.
 pub type SealAddress = Rc<dyn Fn(&OrderNo, &Address) -> Option<String>>;
 
+#[derive(Deserialize)]
+struct PaymentIntent {
+    latest_charge: Object,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ErrorBody {
@@ -72,6 +77,7 @@ struct ErrorBody {
 struct ErrorDetail {
     r#type: String,
     code: Option<String>,
+    param: Option<String>,
     message: Option<String>,
 }
 
@@ -113,16 +119,19 @@ impl<C: HttpClient> Provider for Stripe<C> {
     }
 
     async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {
-        let response = if refund.refund.is_empty() {
-            let mut form = Serializer::new(String::new());
-            form.append_pair("payment_intent", &refund.payment);
-            form.append_pair("amount", &stripe_amount(&refund.money)?.to_string());
-            form.append_pair("metadata[order_no]", &refund.order_no);
-            let idempotency_key = format!("refund_{}_{}_{}", refund.order_no, refund.payment, refund.failures);
-            self.call("POST", "/v1/refunds", form.finish(), &idempotency_key).await?
+        let mut response = if refund.refund.is_empty() {
+            self.create_refund(refund, &refund.rest(), "").await?
         } else {
             self.call("GET", &format!("/v1/refunds/{}", refund.refund), String::new(), "").await?
         };
+        // No callback has told of a part that was refunded in Stripe's dashboard.
+        if response.error().is_some_and(|error| error.param.as_deref() == Some("amount")) {
+            let left = self.left_of(refund).await?;
+            if left.amount <= 0 {
+                return Ok(RefundStatus::Succeeded { refund_id: String::new() });
+            }
+            response = self.create_refund(refund, &left, &format!("_{}", left.amount)).await?;
+        }
         if response.error_code().as_deref() == Some("charge_already_refunded") {
             return Ok(RefundStatus::Succeeded { refund_id: refund.refund.clone() });
         }
@@ -140,10 +149,32 @@ impl<C: HttpClient> Provider for Stripe<C> {
 
 fn stripe_amount(money: &Money) -> Result<i64, ProviderError> {
     let Money { amount, currency } = money;
-    to_amount(money).ok_or_else(|| ProviderError::new(format!("Stripe charges no {amount} minor units of {currency}")))
+    let refusal = || ProviderError::refusal(format!("Stripe charges no {amount} minor units of {currency}"));
+    to_amount(money).ok_or_else(refusal)
 }
 
 impl<C: HttpClient> Stripe<C> {
+    async fn create_refund(
+        &self,
+        Refund { order_no, payment, failures, .. }: &Refund,
+        money: &Money,
+        key_suffix: &str,
+    ) -> Result<StripeResponse, ProviderError> {
+        let mut form = Serializer::new(String::new());
+        form.append_pair("payment_intent", payment);
+        form.append_pair("amount", &stripe_amount(money)?.to_string());
+        form.append_pair("metadata[order_no]", order_no);
+        let idempotency_key = format!("refund_{order_no}_{payment}_{failures}{key_suffix}");
+        self.call("POST", "/v1/refunds", form.finish(), &idempotency_key).await
+    }
+
+    /// What Stripe has not refunded of a payment yet.
+    async fn left_of(&self, Refund { payment, money, .. }: &Refund) -> Result<Money, ProviderError> {
+        let path = format!("/v1/payment_intents/{payment}?expand%5B%5D=latest_charge");
+        let intent: PaymentIntent = self.call("GET", &path, String::new(), "").await?.parse()?;
+        Ok(Money::new(money.amount - intent.latest_charge.money().amount, &money.currency))
+    }
+
     fn session_status(&self, order_no: &OrderNo, session: &Object) -> Result<SessionStatus, ProviderError> {
         Ok(match (session.payment_status.as_deref(), session.status.as_deref()) {
             (Some("paid"), _) => {
@@ -182,9 +213,8 @@ impl<C: HttpClient> Stripe<C> {
             }
         }
         if shown.asks_address && self.shipping_countries.is_empty() {
-            let message =
-                "the sale's address is asked for by Stripe's page, and stripe_shipping_countries is empty".to_owned();
-            return Err(ProviderError { message, retry_after_ms: None });
+            let message = "the sale's address is asked for by Stripe's page, and stripe_shipping_countries is empty";
+            return Err(ProviderError::refusal(message));
         }
         for (index, country) in self.shipping_countries.iter().filter(|_| shown.asks_address).enumerate() {
             form.append_pair(&format!("shipping_address_collection[allowed_countries][{index}]"), country);
@@ -279,10 +309,8 @@ impl StripeResponse {
     fn parse<T: DeserializeOwned>(&self) -> Result<T, ProviderError> {
         if let Some(error) = self.error() {
             let (code, message) = (error.code.unwrap_or_default(), error.message.unwrap_or_default());
-            return Err(ProviderError::new(format!(
-                "Stripe answered {}: {} {code} {message}",
-                self.status, error.r#type
-            )));
+            let message = format!("Stripe answered {}: {} {code} {message}", self.status, error.r#type);
+            return Err(ProviderError::of_status(self.status, message));
         }
         serde_json::from_slice(&self.body).map_err(|error| ProviderError::new(format!("Stripe's answer: {error}")))
     }

@@ -46,9 +46,8 @@ impl<C: HttpClient> Provider for Webhook<C> {
         shown: &Presentation,
     ) -> Result<OpenedSession, ProviderError> {
         if shown.asks_address {
-            let message =
-                "the sale's address is asked for by Stripe's page, and payment_provider is webhook".to_owned();
-            return Err(ProviderError { message, retry_after_ms: None });
+            let message = "the sale's address is asked for by Stripe's page, and payment_provider is webhook";
+            return Err(ProviderError::refusal(message));
         }
         let cancel_url = shown.order_url(&self.shop_url, &order.order_no);
         let call = PaymentCall::OpenSession(OpenSession {
@@ -85,7 +84,8 @@ impl<C: HttpClient> Provider for Webhook<C> {
     }
 
     async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {
-        let Refund { order_no, payment, money, failures, refund, .. } = refund.clone();
+        let money = refund.rest();
+        let Refund { order_no, payment, failures, refund, .. } = refund.clone();
         let call = match refund.is_empty() {
             true => PaymentCall::CreateRefund(CreateRefund { order_no, payment, money, failures }),
             false => PaymentCall::GetRefund(GetRefund { refund, order_no, payment }),
@@ -102,7 +102,7 @@ impl<C: HttpClient> Provider for Webhook<C> {
 
 impl<C: HttpClient> Webhook<C> {
     async fn call<T: DeserializeOwned>(&self, call: &PaymentCall) -> Result<T, ProviderError> {
-        let no_secret = || ProviderError::new("webhook_secrets holds no secret that can sign");
+        let no_secret = || ProviderError::refusal("webhook_secrets holds no secret that can sign");
         let message = call.message(&self.secrets, (self.caller.clock)()).ok_or_else(no_secret)?;
         let mut headers = message.headers();
         headers.push(("accept", "application/json".to_owned()));
@@ -111,10 +111,9 @@ impl<C: HttpClient> Webhook<C> {
         let request = HttpRequest { method: "POST", url, headers, body: message.body, timeout_ms };
         let response = self.caller.send("the payment service", &request, should_retry).await?;
         if !response.is_success() {
-            return Err(ProviderError {
-                message: format!("the payment service answered {}", response.status),
-                retry_after_ms: response.retry_after_ms((self.caller.clock)()),
-            });
+            let retry_after_ms = response.retry_after_ms((self.caller.clock)());
+            let message = format!("the payment service answered {}", response.status);
+            return Err(ProviderError { retry_after_ms, ..ProviderError::of_status(response.status, message) });
         }
         serde_json::from_slice(&response.body)
             .map_err(|error| ProviderError::new(format!("the payment service's answer: {error}")))

@@ -290,6 +290,7 @@ export const words = {
   "problem.price_changed": "The price has changed: it is now {amount}. Nothing was ordered yet.",
   "problem.insufficient_stock": "Only {left} left: fewer than you chose. You can still buy.",
   "problem.refund_closed": "The time for refunds of this drop is over. Please ask the shop.",
+  "problem.payment_refused": "The payment provider refuses this payment. Please ask the shop. You were not charged.",
   "problem.state_conflict": "The order has changed in the meantime.",
   "problem.invalid_request": "Something in the form is not right.",
 

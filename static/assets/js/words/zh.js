@@ -290,6 +290,7 @@ export const words = {
   "problem.price_changed": "价格有变，现为 {amount}。尚未下单，请确认后再抢购。",
   "problem.insufficient_stock": "仅剩 {left} 件，少于您选择的数量，仍可抢购。",
   "problem.refund_closed": "本活动的退款申请时间已过，请联系客服。",
+  "problem.payment_refused": "支付服务拒绝了这笔付款，请联系客服。您没有被扣款。",
   "problem.state_conflict": "订单状态已变化。",
   "problem.invalid_request": "表单内容有误。",
 
