@@ -116,7 +116,9 @@ async fn operators_ban_and_lift_users_and_addresses_of_any_spelling_behind_nginx
     }
     assert_eq!(names().await, [".ada", "SHOP\\ada"]);
     assert_eq!(app.call_admin(Method::GET, "/strikes/a%2Fb", &Value::Null).await.is(200).text("user"), "a/b");
-    app.send_callback("evt/1", &TestApp::callback_body("payment.succeeded", "unknown", "s")).await.is(204);
+    let activity = app.create_activity(json!({})).await;
+    let unwritten = app.create_buyer(&activity, "ada").await.order_no();
+    app.send_callback("evt/1", &TestApp::callback_body("payment.succeeded", &unwritten, "s")).await.is(204);
     app.call_admin(Method::POST, "/callbacks/evt%2F1/dismiss", &Value::Null).await.is(200);
 }
 

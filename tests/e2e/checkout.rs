@@ -150,15 +150,81 @@ async fn a_held_callback_is_refunded_or_dismissed_once() {
 #[tokio::test]
 async fn a_payment_for_an_unknown_order_is_held_without_a_server_error() {
     let app = TestApp::shared();
-    let order_no = format!("nowhere.{}", ulid::Ulid::from_parts(1, fastrand::u128(..)));
+    let activity = app.create_activity(json!({})).await;
+    let order_no = app.create_buyer(&activity, "ada").await.order_no();
     let callback = |order_no: &str| TestApp::callback_body("payment.succeeded", order_no, "s");
     app.send_callback(&format!("evt-{order_no}"), &callback(&order_no)).await.is(204);
     let callbacks = parked_callbacks(&app, &order_no).await;
     assert_eq!((callbacks.len(), &callbacks[0]["outcome"]), (1, &json!("unknown_order")));
-    for (index, order_no) in ["", "no order number", "a\u{0}b"].into_iter().enumerate() {
-        let response = app.send_callback(&format!("evt-nowhere-{index}"), &callback(order_no)).await;
-        assert!(response.status < 500, "{order_no:?}: {response:?}");
+}
+
+/// Another app, or another business, has the same account at the provider.
+#[tokio::test]
+async fn a_callback_about_an_order_that_the_app_never_made_is_counted_and_not_held() {
+    let app = TestApp::shared();
+    let counted = async || {
+        let metrics = app.http.get("/metrics", app.variables.get("admin_token")).await.is(200).body;
+        let line =
+            metrics.lines().find_map(|line| line.strip_prefix("stampede_foreign_callbacks_total ")).map(str::to_owned);
+        line.and_then(|count| count.parse::<u64>().ok()).unwrap_or_default()
+    };
+    let before = counted().await;
+    let foreign = format!("nowhere.{}", ulid::Ulid::from_parts(1, fastrand::u128(..)));
+    let order_numbers = [foreign.as_str(), "", "no order number", "a\u{0}b"];
+    for kind in ["payment.succeeded", "refund.succeeded"] {
+        for (index, order_no) in order_numbers.into_iter().enumerate() {
+            let body = TestApp::callback_body(kind, order_no, "s");
+            app.send_callback(&format!("evt-{kind}-{index}-{foreign}"), &body).await.is(204);
+        }
     }
+    eventually("the callbacks to be counted", async || {
+        let count = counted().await;
+        if count >= before + 8 { Ok(()) } else { Err(count) }
+    })
+    .await;
+    let parked = app.call_admin(Method::GET, "/callbacks", &Value::Null).await.is(200).body;
+    assert!(!parked.contains(&foreign), "{parked}");
+}
+
+#[tokio::test]
+async fn a_payment_that_names_another_session_counts_and_operators_see_it() {
+    let app = TestApp::shared();
+    for (session, is_other) in [(json!("another"), true), (json!(7), true), (Value::Null, false)] {
+        let (_, buyer, order_no) = app.create_order(json!({})).await;
+        app.open_session(&order_no, &buyer.jwt).await;
+        let mut body = TestApp::callback_body("payment.succeeded", &order_no, "");
+        body["data"]["session"] = session;
+        app.send_callback(&format!("evt-{order_no}"), &body).await.is(204);
+        app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
+        let shown = app.call_admin(Method::GET, &format!("/orders/{order_no}"), &Value::Null).await.is(200).json();
+        assert_eq!(shown["callbacks"][0]["other_session"], is_other, "{shown}");
+        eventually("the log", async || {
+            let is_logged = |line: &str| line.contains("names another session") && line.contains(&order_no);
+            let log = app.log();
+            if log.lines().any(is_logged) == is_other { Ok(()) } else { Err(log) }
+        })
+        .await;
+    }
+    // A payment on the provider's page names its own session.
+    let (_, buyer, order_no) = app.create_order(json!({})).await;
+    app.pay(&order_no, &buyer.jwt).await;
+    let shown = app.call_admin(Method::GET, &format!("/orders/{order_no}"), &Value::Null).await.is(200).json();
+    assert_eq!(shown["callbacks"][0]["other_session"], false, "{shown}");
+}
+
+#[tokio::test]
+async fn a_signed_callback_of_64_kb_is_taken() {
+    let app = TestApp::shared();
+    let (_, buyer, order_no) = app.create_order(json!({})).await;
+    let mut body = TestApp::callback_body("payment.succeeded", &order_no, "");
+    body["data"]["metadata"] = json!("");
+    for (index, (length, status)) in [(17_000, 204), (64 * 1024, 204), (64 * 1024 + 1, 413)].into_iter().enumerate() {
+        body["data"]["metadata"] = json!("");
+        let padding = length - body.to_string().len();
+        body["data"]["metadata"] = json!("x".repeat(padding));
+        app.send_callback(&format!("evt-large-{index}-{order_no}"), &body).await.is(status);
+    }
+    app.wait_for_status(&order_no, &buyer.jwt, "paid").await;
 }
 
 #[tokio::test]

@@ -186,13 +186,30 @@ async fn a_provider_that_is_no_longer_configured_keeps_its_orders_and_gets_no_ot
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draft_with_a_price_that_the_provider_cannot_charge_is_not_published() {
     let app = TestApp::with_variables(|_| ());
-    let skus = json!([{"sku": "a", "name": "A thing", "price": 1_999, "currency": "KWD", "total": 10}]);
-    app.call_admin(Method::PUT, "/activities/dinars", &activity_spec(&json!({"skus": skus}))).await.is(200);
+    let put = async |price: i64, currency: &str| {
+        let skus = json!([{"sku": "a", "name": "A thing", "price": price, "currency": currency, "total": 10}]);
+        let path = format!("/activities/price-{price}-{}", currency.to_lowercase());
+        (app.call_admin(Method::PUT, &path, &activity_spec(&json!({"skus": skus}))).await, path)
+    };
+    // No multiple of what Stripe charges in, less than it charges, and prices that it takes.
+    let prices =
+        [(1_999, "KWD", 400), (1, "EUR", 400), (49, "JPY", 400), (50, "EUR", 200), (1, "ISK", 200), (0, "EUR", 200)];
+    for (price, currency, _) in prices {
+        put(price, currency).await.0.is(200);
+    }
     app.restart_with(use_stripe);
-    let refused = app.call_admin(Method::POST, "/activities/dinars/publish", &Value::Null).await;
-    refused.is_problem(400, "invalid_request").points_at("/skus/0/price");
+    for (price, currency, status) in prices {
+        let (saved, path) = put(price, currency).await;
+        let published = app.call_admin(Method::POST, &format!("{path}/publish"), &Value::Null).await;
+        for response in [saved, published] {
+            let response = response.of(&format!("{price} {currency}")).is(status);
+            if status == 400 {
+                response.points_at("/skus/0/price");
+            }
+        }
+    }
     app.restart_with(|variables| variables.set("payment_provider", "sandbox"));
-    app.call_admin(Method::POST, "/activities/dinars/publish", &Value::Null).await.is(200);
+    app.call_admin(Method::POST, "/activities/price-1-eur/publish", &Value::Null).await.is(200);
 }
 
 /// Starts a server that answers every request with a byte of the body twice a second, without an end, and returns its

@@ -73,22 +73,34 @@ test("an operator sees the delivered events and replays them", async () => {
   assert.equal(again[1].headers["webhook-id"], first.headers["webhook-id"]);
 });
 
-test("an endpoint that answered 410 gets no events until an operator enables it", async () => {
+test("an endpoint that answered 410 is shown, and gets no events for an hour, or until an operator enables it", async () => {
   const buyer = await signIn();
   const sale = await publish();
   shop.respondOnce(sale.id, 410);
   const order = await buy(sale, buyer);
   await untilAttempts(order.order_no, 1);
-  const gone = await eventually("the endpoint being disabled", async () => {
+  const gone = await eventually("the endpoint being left alone", async () => {
     const { endpoint } = await callAdmin("GET", "/events");
-    return { done: endpoint.disabled_at, value: endpoint };
+    return { done: endpoint.gone, value: endpoint };
   });
-  assert.ok(gone.disabled_at);
+  assert.deepEqual([gone.gone, gone.disabled_at], [1, null]);
+  assert.ok(Date.parse(gone.rest_until) > Date.now() + 3_500_000);
+  const monitor = async (path) => {
+    const answer = await fetch(new URL(path, variable("URL")), { headers: { authorization: `Bearer ${variable("ADMIN_TOKEN")}` } });
+    return [answer.status, await answer.text()];
+  };
+  const [status, readiness] = await monitor("readyz");
+  assert.deepEqual([status, JSON.parse(readiness).checks.events], [200, "answered 410: it gets the next event an hour later"]);
+  await eventually("the metric", async () => {
+    const [, metrics] = await monitor("metrics");
+    return { done: metrics.includes("\nstampede_events_gone 1\n"), value: metrics };
+  });
   await call("POST", `/api/orders/${order.order_no}/cancel`, { token: buyer.token });
   await sweep();
   assert.equal(shop.eventsOf(order.order_no).length, 1);
   await callAdmin("POST", "/events/enable", {});
   await callAdmin("POST", "/events/replay", { order_no: order.order_no });
   await untilAttempts(order.order_no, 3);
+  assert.equal(JSON.parse((await monitor("readyz"))[1]).checks.events, "ok");
   await untilOrder(order.order_no, "cancelled", buyer);
 });

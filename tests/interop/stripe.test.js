@@ -284,6 +284,45 @@ test("a refund is requested as the official library does, and is complete when S
   await untilOrder(order.order_no, "refunded", buyer);
 });
 
+for (const isReported of [true, false]) {
+  test(`the rest of a payment is refunded after a part was in the dashboard, ${isReported ? "" : "not "}reported`, async () => {
+    const { buyer, order, session } = await orderWithSession();
+    server.pay(session);
+    await sendCallback("checkout.session.completed", session);
+    await untilOrder(order.order_no, "paid", buyer);
+    const payment = session.payment_intent;
+    server.byHand.set(payment, 500);
+    const charge = { id: "ch_1", metadata: { order_no: order.order_no }, payment_intent: payment, amount: order.amount, currency: "eur" };
+    if (isReported) {
+      assert.equal((await sendCallback("charge.refunded", { ...charge, amount_refunded: 500, refunded: false })).status, 204);
+      await eventually("the part", async () => {
+        const { callbacks } = await callAdmin("GET", `/orders/${order.order_no}`);
+        return { done: callbacks.some(({ outcome }) => outcome === "part_refunded"), value: callbacks };
+      });
+    }
+    await call("POST", `/api/orders/${order.order_no}/refund`, { token: buyer.token, body: {} });
+    const [refund, ...more] = await refundsOf(payment);
+    assert.deepEqual([refund.amount, more], [order.amount - 500, []]);
+    const asked = server.requestsNaming(payment).filter(({ path }) => path === "/v1/refunds");
+    assert.equal(asked.length, isReported ? 1 : 2);
+    assert.equal((await sendCallback("refund.updated", { ...refund, status: "succeeded" })).status, 204);
+    await untilOrder(order.order_no, "refunded", buyer);
+    await sweep();
+    assert.equal((await refundsOf(payment)).length, 1);
+    assert.deepEqual((await callAdmin("GET", "/callbacks")).filter(({ order_no: number }) => number === order.order_no), []);
+  });
+}
+
+test("an event about an order of another app with the same account is accepted and not held", async () => {
+  const order = "another-sale.01JZ8Q4M7T3V9X2C5B6N0K1R8W";
+  const paid = { id: "cs_1", metadata: { order_no: order }, payment_intent: "pi_1", payment_status: "paid", amount_total: 1, currency: "eur", status: "complete" };
+  const refund = { id: "re_1", metadata: { order_no: order }, payment_intent: "pi_1", amount: 1, currency: "eur", status: "succeeded" };
+  for (const [type, object] of [["checkout.session.completed", paid], ["checkout.session.expired", paid], ["refund.updated", refund], ["refund.failed", refund]]) {
+    assert.equal((await sendCallback(type, object)).status, 204, type);
+  }
+  assert.deepEqual((await callAdmin("GET", "/callbacks")).filter(({ order_no: number }) => number === order), []);
+});
+
 test("Stripe counts ISK in hundredths: it charges the price of the page, and refunds that", async () => {
   const skus = [{ sku: "item", name: "Lopapeysa", image: "", price: 24_900, currency: "ISK", total: 10 }];
   const { buyer, order, session } = await orderWithSession({ skus }, 2);
@@ -366,7 +405,8 @@ test("while Stripe is unavailable the order stays reserved, and a later checkout
   const busy = await checkout(order, buyer);
   assert.deepEqual([busy.status, busy.headers.get("retry-after")], [503, "7"]);
   server.failures.push([402, {}, { error: { type: "card_error", message: "no" } }]);
-  assert.equal((await checkout(order, buyer)).status, 503);
+  const refused = await checkout(order, buyer);
+  assert.deepEqual([refused.status, refused.document.code], [409, "payment_refused"]);
   await untilOrder(order.order_no, "pending_payment", buyer);
   assert.equal((await checkout(order, buyer)).status, 200);
 });

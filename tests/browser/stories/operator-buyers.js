@@ -162,7 +162,13 @@ for (const isRefused of [false, true]) {
 
 test("an operator decides about a payment of an unknown order", async ({ page }) => {
   const { id } = await publish();
-  const orderNo = `${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`;
+  // The number of an order that its ticket has not made.
+  const { token } = await signIn(unique("buyer"));
+  const { ticket } = await eventually("a ticket", async () => {
+    const { status, document } = await send("POST", `/api/activities/${id}/ticket`, { token, body: {} });
+    return { done: status === 201, value: document };
+  });
+  const orderNo = ticket.split(".").slice(2, 4).join(".");
   await sendPayment({ order_no: orderNo, payment: unique("pay"), amount: 1_999, currency: "EUR" });
   await openDesk(page);
   const held = page.getByTestId("callback").filter({ hasText: orderNo });

@@ -12,6 +12,8 @@ export class StripeServer {
   requests = [];
   sessions = new Map();
   refunds = new Map();
+  /** What was refunded of a payment in Stripe's dashboard. */
+  byHand = new Map();
   /**
    * Failures for the next requests, in order: a status, `[status, headers, document]`, `"hang up"`, or `{ kept, path }`: a
    * status for the next request with this end of its path, repeated to every request with the same idempotency key.
@@ -90,6 +92,14 @@ export class StripeServer {
     return reply(response, ...answer);
   }
 
+  /** What is left to refund of the payment of a session. */
+  #left(paid) {
+    if (!paid) return Infinity;
+    const payment = paid.payment_intent;
+    const made = [...this.refunds.values()].filter((refund) => refund.payment_intent === payment);
+    return made.reduce((left, { amount }) => left - amount, paid.amount_total - (this.byHand.get(payment) ?? 0));
+  }
+
   #answer({ method, path, form }) {
     const field = (name) => form.find(([fieldName]) => fieldName === name)?.[1];
     const [, version, kind, ...rest] = path.split("/");
@@ -129,10 +139,12 @@ export class StripeServer {
     }
     if (method === "POST" && path === "/v1/refunds") {
       const paid = [...this.sessions.values()].find((session) => session.payment_intent === field("payment_intent"));
+      const amount = Number(field("amount"));
+      if (amount > this.#left(paid)) return [400, { error: { type: "invalid_request_error", param: "amount" } }];
       const refund = {
         id: `re_${this.refunds.size + 1}${Math.random().toString(36).slice(2)}`,
         object: "refund",
-        amount: Number(field("amount")),
+        amount,
         currency: paid?.currency ?? "eur",
         metadata: { order_no: field("metadata[order_no]") },
         payment_intent: field("payment_intent"),
@@ -140,6 +152,11 @@ export class StripeServer {
       };
       this.refunds.set(refund.id, refund);
       return [200, refund];
+    }
+    const paid = kind === "payment_intents" && [...this.sessions.values()].find((session) => session.payment_intent === rest[0]);
+    if (paid) {
+      const charge = { id: `ch_${paid.id}`, amount: paid.amount_total, currency: paid.currency };
+      return [200, { id: rest[0], latest_charge: { ...charge, amount_refunded: paid.amount_total - this.#left(paid) } }];
     }
     if (kind === "refunds" && this.refunds.has(rest[0])) return [200, this.refunds.get(rest[0])];
     return notFound(path);
