@@ -27,7 +27,7 @@ pub fn calls(schemas: &mut Schemas) -> Map<String, Value> {
             ("The status after the call.", closed),
         ),
         (
-            ("refund.create", "createRefund", "Refund a payment in full"),
+            ("refund.create", "createRefund", "Refund what is left of a payment"),
             schemas.response::<CreateRefund>(),
             ("The refund. Without its result, a callback or `refund.get` has it.", refund.clone()),
         ),

@@ -60,7 +60,7 @@ pub struct CallbackBody {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct CallbackData {
-    /// The order. A callback for an unknown order is parked for an operator.
+    /// The order. A callback for one that the ledger lost is parked for an operator, one for another app's order ignored.
     pub order_no: String,
     /// The provider's id of the payment.
     #[serde(deserialize_with = "parse_id_or_empty")]

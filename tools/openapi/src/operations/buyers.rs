@@ -135,7 +135,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
                 schemas.response::<CheckedOut<'_>>(),
             )
             .example_of(200, json!({ "checkout_url": "https://pay.example/s/7f3a", "pay_by": examples::PAY_BY }))
-            .refuses(&[Code::NotFound, Code::StateConflict]),
+            .refuses(&[Code::NotFound, Code::StateConflict, Code::PaymentRefused]),
         Operation::new(Checkout::Cancel, "cancel", "Cancel an order that waits for payment, before its deadline")
             .tag("orders")
             .secured_by("jwt")
@@ -168,8 +168,8 @@ fn callbacks(schemas: &mut Schemas) -> Vec<Operation> {
             .body(true, callback)
             .returns_with(
                 204,
-                "Accepted. A repeated message changes nothing; one of an unknown order or a wrong amount is held for an \
-                 operator.",
+                "Accepted. A repeated message and one of another app's order change nothing; one of an order that the \
+                 ledger lost, or of a wrong amount, is held for an operator.",
                 &[],
                 None,
             )
