@@ -285,42 +285,36 @@ test("a refund is requested as the official library does, and is complete when S
 });
 
 for (const isReported of [true, false]) {
-  test(`the rest of a payment is refunded after a part was in the dashboard, ${isReported ? "" : "not "}reported`, async () => {
+  test(`the rest is refunded after a part was in the dashboard, ${isReported ? "" : "not "}reported`, async () => {
     const { buyer, order, session } = await orderWithSession();
     server.pay(session);
     await sendCallback("checkout.session.completed", session);
     await untilOrder(order.order_no, "paid", buyer);
-    const payment = session.payment_intent;
+    const { payment_intent: payment, metadata } = session;
     server.byHand.set(payment, 500);
-    const charge = { id: "ch_1", metadata: { order_no: order.order_no }, payment_intent: payment, amount: order.amount, currency: "eur" };
     if (isReported) {
-      assert.equal((await sendCallback("charge.refunded", { ...charge, amount_refunded: 500, refunded: false })).status, 204);
+      const charge = { id: "ch_1", metadata, payment_intent: payment, amount: order.amount, amount_refunded: 500, currency: "eur" };
+      assert.equal((await sendCallback("charge.refunded", charge)).status, 204);
       await eventually("the part", async () => {
-        const { callbacks } = await callAdmin("GET", `/orders/${order.order_no}`);
-        return { done: callbacks.some(({ outcome }) => outcome === "part_refunded"), value: callbacks };
+        const { callbacks: value } = await callAdmin("GET", `/orders/${order.order_no}`);
+        return { done: value.some(({ outcome }) => outcome === "part_refunded"), value };
       });
     }
     await call("POST", `/api/orders/${order.order_no}/refund`, { token: buyer.token, body: {} });
-    const [refund, ...more] = await refundsOf(payment);
-    assert.deepEqual([refund.amount, more], [order.amount - 500, []]);
-    const asked = server.requestsNaming(payment).filter(({ path }) => path === "/v1/refunds");
-    assert.equal(asked.length, isReported ? 1 : 2);
-    assert.equal((await sendCallback("refund.updated", { ...refund, status: "succeeded" })).status, 204);
+    const refunds = await refundsOf(payment);
+    assert.deepEqual(refunds.map(({ amount }) => amount), [order.amount - 500]);
+    assert.equal((await sendCallback("refund.updated", { ...refunds[0], status: "succeeded" })).status, 204);
     await untilOrder(order.order_no, "refunded", buyer);
-    await sweep();
     assert.equal((await refundsOf(payment)).length, 1);
-    assert.deepEqual((await callAdmin("GET", "/callbacks")).filter(({ order_no: number }) => number === order.order_no), []);
   });
 }
 
 test("an event about an order of another app with the same account is accepted and not held", async () => {
-  const order = "another-sale.01JZ8Q4M7T3V9X2C5B6N0K1R8W";
-  const paid = { id: "cs_1", metadata: { order_no: order }, payment_intent: "pi_1", payment_status: "paid", amount_total: 1, currency: "eur", status: "complete" };
-  const refund = { id: "re_1", metadata: { order_no: order }, payment_intent: "pi_1", amount: 1, currency: "eur", status: "succeeded" };
-  for (const [type, object] of [["checkout.session.completed", paid], ["checkout.session.expired", paid], ["refund.updated", refund], ["refund.failed", refund]]) {
+  const object = { id: "x_1", metadata: { order_no: "sale.01JZ8Q4M7T3V9X2C5B6N0K1R8W" }, payment_intent: "pi_1", payment_status: "paid", status: "failed" };
+  for (const type of ["checkout.session.completed", "checkout.session.expired", "charge.refunded", "refund.failed"]) {
     assert.equal((await sendCallback(type, object)).status, 204, type);
   }
-  assert.deepEqual((await callAdmin("GET", "/callbacks")).filter(({ order_no: number }) => number === order), []);
+  await untilListed("/callbacks", object.metadata, (listed) => listed.length === 0);
 });
 
 test("Stripe counts ISK in hundredths: it charges the price of the page, and refunds that", async () => {

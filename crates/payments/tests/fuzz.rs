@@ -62,6 +62,7 @@ fn refund(id: &str) -> Refund {
         order_no: order().order_no.to_string(),
         payment: "pay_1".to_owned(),
         money: Money::new(100, "EUR"),
+        returned: 0,
         state: "requested".to_owned(),
         refund: id.to_owned(),
         failures: 0,

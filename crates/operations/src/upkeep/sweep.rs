@@ -52,6 +52,7 @@ const MAX_SESSIONS: i64 = 16;
 
 const MAX_REFUNDS: i64 = 20;
 const MAX_CALLBACKS: i64 = 200;
+const ERASE_BATCH: i64 = 1_000;
 const ERASE_LEASE_KEY: &str = "stampede:erase";
 
 /// How often old data is erased, in milliseconds: the lease is not released but expires.
@@ -62,8 +63,6 @@ const ERASE_AGAIN_MS: i64 = 30_000;
 
 /// How long a sweep erases old rows, and as long again old activities; a batch that has begun is finished.
 const ERASE_TIME: Duration = Duration::from_secs(2);
-
-const ERASE_BATCH: i64 = 1_000;
 
 /// Maximum number of batches of each kind erased in one sweep, and of batches of old orders.
 const MAX_ERASE_BATCHES: usize = 10;
@@ -152,6 +151,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S
             Err(error @ (StoreError::LedgerUnavailable(_) | StoreError::LedgerNotMigrated(_))) => Err(error),
             worked => {
                 let delivered = self.deliver_events(&elapsed, &mut run.report).await;
+                run.log_notices();
                 worked.and(delivered)
             }
         };
@@ -171,8 +171,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S
             report.events += round.delivered;
             report.events_failed += round.failed;
             if let Some(fault) = round.fault {
-                let (event, because) = ("the endpoint of events is gone", format!("it {fault}"));
-                (self.log)(&Notice { event, subject: ("variable", "events_url".to_owned()), because });
+                report.add_notice("the endpoint of events is gone", "variable", &"events_url", format!("it {fault}"));
             }
             if !round.more {
                 break;

@@ -6,9 +6,9 @@ use stores::ports::{Redis, Sql, StoreError};
 
 use super::{CallbackOutcome, REFUND_FAILED, REFUND_SUCCEEDED};
 use crate::ledger::{
-    callback_rows::{self, Callback, ReportedFailure},
+    callback_rows::{self, Callback},
     partial_refunds,
-    refunds::{self, Confirmation, RefundKind},
+    refunds::{self, Confirmation, RefundKind, ReportedFailure},
 };
 
 /// Applies the result of the refund of an overpayment, which no order needs.
@@ -54,7 +54,7 @@ pub async fn succeeded<R: Redis, S: Sql>(
     // The refund was made in the provider's dashboard. It is recorded before the order becomes `refunding`, so that no
     // sweep sends another one.
     if order.status == OrderStatus::Paid {
-        match callback_rows::load_reported_failure(sql, callback).await? {
+        match refunds::load_reported_failure(sql, callback).await? {
             ReportedFailure::OfThisRefund => return Ok(CallbackOutcome::NoChange),
             ReportedFailure::Possible if !callback.is_reapplied => return Ok(CallbackOutcome::UnclearRefund),
             ReportedFailure::Possible | ReportedFailure::No => {}

@@ -271,37 +271,6 @@ pub async fn reopen_early_refunds<S: Sql>(sql: &S, of: Option<&Callback>) -> Res
     sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
 }
 
-/// Whether the refund of a callback failed, by what the provider has reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportedFailure {
-    /// No refund of the payment is reported as failed, or only others.
-    No,
-    /// The refund that the callback names is reported as failed.
-    OfThisRefund,
-    /// One is reported as failed, and either report names none.
-    Possible,
-}
-
-/// Returns whether the refund of a callback is reported as failed; `No` if a refund of its order is recorded, which
-/// [`refunds::confirm`](super::refunds::confirm) then decides about.
-pub async fn load_reported_failure<S: Sql>(sql: &S, callback: &Callback) -> Result<ReportedFailure, StoreError> {
-    let statement = "SELECT refund FROM callbacks WHERE order_no = ?1 AND payment = ?2 AND type = 'refund.failed' \
-         AND amount = ?3 AND currency = ?4 AND NOT EXISTS (SELECT 1 FROM refunds r WHERE r.order_no = ?1)";
-    let [order_no, payment, currency] =
-        [&callback.order_no, &callback.payment, &callback.money.currency].map(|it| it.as_str().into());
-    let params = vec![order_no, payment, callback.money.amount.into(), currency];
-    let failed = sql.run(statement, params).await?.into_iter().map(|row| RowReader::new(row).text());
-    let failed = failed.collect::<Result<Vec<_>, _>>()?;
-    let is_named = !callback.refund.is_empty();
-    Ok(if is_named && failed.contains(&callback.refund) {
-        ReportedFailure::OfThisRefund
-    } else if failed.iter().any(|refund| !is_named || refund.is_empty()) {
-        ReportedFailure::Possible
-    } else {
-        ReportedFailure::No
-    })
-}
-
 /// Sets a new outcome of a parked callback. Returns the callback if this call changed it.
 pub async fn set_outcome_if_parked<S: Sql>(
     sql: &S,
