@@ -108,7 +108,12 @@ async fn operators_ban_and_lift_users_and_addresses_of_any_spelling_behind_nginx
     }
     let names = async || -> Vec<String> {
         let bans = app.call_admin(Method::GET, "/bans", &Value::Null).await.is(200).json();
-        bans.as_array().expect("bans").iter().map(|ban| ban["name"].as_str().expect("a name").to_owned()).collect()
+        bans["items"]
+            .as_array()
+            .expect("bans")
+            .iter()
+            .map(|ban| ban["name"].as_str().expect("a name").to_owned())
+            .collect()
     };
     assert_eq!(names().await, ["2001:db8:1:2::/64", " ada\u{a0}\u{200b}", ".ada", "SHOP\\ada", "a/b=", "伊藤 愛"]);
     for path in [network, "/bans/user/a%2Fb%3D", japanese, old] {
@@ -185,7 +190,7 @@ async fn nginxs_log_has_no_secret_no_user_and_no_address() {
         format!("/bans//user/{}", USERS[1]),
         format!("/%62ans/ip/{ADDRESS}"),
         format!("/strikes/{}/", USERS[1]),
-        format!("/bans?after={}", USERS[1]),
+        format!("/bans?before={}", USERS[1]),
     ] {
         app.call_admin(Method::GET, &path, &Value::Null).await;
         app.http.get(&format!("/api/admin{path}"), "planted-token").await;

@@ -59,7 +59,10 @@ async fn an_activity_goes_from_draft_to_its_last_refund() {
     let pending = app.wait_for_status(&order_no, &ticket, "pending_payment").await;
     assert!(pending["pay_by"].as_str().is_some_and(|time| time.ends_with('Z')), "{pending}");
     let mine = app.http.get("/api/orders", &jwt).await.is(200).json();
-    assert!(mine.as_array().is_some_and(|orders| orders.iter().any(|order| order["order_no"] == *order_no)), "{mine}");
+    assert!(
+        mine["items"].as_array().is_some_and(|orders| orders.iter().any(|order| order["order_no"] == *order_no)),
+        "{mine}"
+    );
 
     app.refund(&order_no, &jwt).await.is_problem(409, "state_conflict");
     let paid = app.pay(&order_no, &jwt).await;
@@ -92,7 +95,8 @@ async fn the_list_has_price_picture_and_while_a_sale_is_open_what_is_left() {
     let seen = async |wanted: &str, expected: Value| {
         eventually("the sale in the list", async || {
             let list = app.http.get("/api/activities", "").await.is(200).json();
-            let found = list.as_array().and_then(|list| list.iter().find(|entry| entry["id"] == *wanted).cloned());
+            let found =
+                list["items"].as_array().and_then(|list| list.iter().find(|entry| entry["id"] == *wanted).cloned());
             let found = found.unwrap_or_default();
             let is_right = expected.as_object().expect("members").iter().all(|(name, value)| found[name] == *value);
             if is_right { Ok(()) } else { Err(format!("{found} has not {expected}")) }
@@ -125,7 +129,7 @@ async fn a_word_from_the_shop_is_in_the_gate_and_among_the_changes() {
     assert_eq!(changed["announcement"], word);
     seen_in_gate(word.clone()).await;
     let changes = app.call_admin(Method::GET, "/changes", &Value::Null).await.is(200).json();
-    let recorded = changes.as_array().expect("a list").iter().find(|change| change["subject"] == *activity.id);
+    let recorded = changes["items"].as_array().expect("a list").iter().find(|change| change["subject"] == *activity.id);
     let recorded = recorded.expect("the change");
     assert_eq!(recorded["action"], "PUT /api/admin/activities/:activity/announcement");
     assert!(recorded["after"].as_str().is_some_and(|after| after.contains("Twenty more")), "{recorded}");

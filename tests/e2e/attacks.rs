@@ -117,8 +117,8 @@ async fn no_log_has_a_secret_a_user_or_an_address() {
         (Method::PUT, format!("/bans/ip/{ip}"), ban.clone()),
         (Method::PUT, format!("/bans/ip/{user}"), ban.clone()),
         (Method::PUT, format!("/bans/user/{user}"), json!({"seconds": 0, "reason": reason})),
-        (Method::GET, format!("/bans?after=user/{user}"), Value::Null),
-        (Method::GET, format!("/bans?after=ip/{ip}"), Value::Null),
+        (Method::GET, format!("/bans?before=user/{user}"), Value::Null),
+        (Method::GET, format!("/bans?before=ip/{ip}"), Value::Null),
         (Method::GET, format!("/strikes/{user}"), Value::Null),
         (Method::DELETE, format!("/strikes/{user}"), Value::Null),
         (Method::DELETE, format!("/bans/user/{user}"), Value::Null),
@@ -188,7 +188,8 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
     cheaper["skus"][0]["price"] = json!(1);
     call(Method::PUT, &path, &ben, &cheaper).await.is_problem(403, "forbidden");
 
-    let last_change = async || call(Method::GET, "/changes?limit=1", &ann, &Value::Null).await.is(200).json()[0].take();
+    let last_change =
+        async || call(Method::GET, "/changes?limit=1", &ann, &Value::Null).await.is(200).json()["items"][0].take();
     let before_and_after = |change: &Value, pointer: &str| {
         ["before", "after"].map(|side| {
             let document: Value = serde_json::from_str(change[side].as_str().expect("text")).expect("JSON");
@@ -223,7 +224,7 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
     let call = async |method, path: &str, token: &str, body: &Value| {
         app.http.send(method, &format!("/api/admin{path}"), token, body).await
     };
-    let page = format!("/activities/{}/orders?after={}.00000000000000000000000000", activity.id, activity.id);
+    let page = format!("/activities/{}/orders?before={}.00000000000000000000000000", activity.id, activity.id);
     for token in [&ann, &ben] {
         call(Method::GET, &page, token, &Value::Null).await.is(200);
         call(Method::GET, &format!("/orders/{order_no}"), token, &Value::Null).await.is(200);
@@ -264,14 +265,15 @@ async fn who_read_data_about_buyers_is_in_the_log_and_a_subject_has_one_name() {
         let names: Vec<_> = of("operator read", route).iter().map(|line| line["operator"].clone()).collect();
         assert_eq!(names, ["ann", "ben"], "{route}");
     }
-    assert!(of("operator read", "").iter().any(|line| line["after"].is_string()), "{text}");
+    assert!(of("operator read", "").iter().any(|line| line["before"].is_string()), "{text}");
     for route in ["/api/admin/bans/user/:user", "/api/admin/bans/ip/:ip"] {
         let calls = of("operator call", route);
         let hashes: std::collections::BTreeSet<_> = calls.iter().map(|line| line["subject"].to_string()).collect();
         assert!(calls.len() >= 3 && hashes.len() == 1, "{route}: {calls:?}");
     }
     let changes = call(Method::GET, "/changes", &ann, &Value::Null).await.is(200).json();
-    let subjects: Vec<_> = changes.as_array().expect("changes").iter().map(|change| &change["subject"]).collect();
+    let subjects: Vec<_> =
+        changes["items"].as_array().expect("changes").iter().map(|change| &change["subject"]).collect();
     for (subject, number) in [("mallory", 4), ("2001:db8:0:0::/64", 3), ("evt_1", 1), ("evt_2", 1)] {
         assert_eq!(subjects.iter().filter(|name| **name == subject).count(), number, "{subjects:?}");
     }

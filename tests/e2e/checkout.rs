@@ -12,7 +12,7 @@ use support::{
 /// Returns the callbacks of an order that wait for an operator.
 async fn parked_callbacks(app: &TestApp, order_no: &str) -> Vec<Value> {
     let all = app.call_admin(Method::GET, "/callbacks", &Value::Null).await.is(200).json();
-    let all = all.as_array().expect("a list").clone();
+    let all = all["items"].as_array().expect("a list").clone();
     all.into_iter().filter(|callback| callback["order_no"] == order_no).collect()
 }
 
@@ -140,7 +140,8 @@ async fn a_held_callback_is_refunded_or_dismissed_once() {
     eventually("no refund to be open", async || {
         app.sweep().await;
         let open = app.call_admin(Method::GET, "/refunds", &Value::Null).await.is(200).json();
-        let mine = open.as_array().expect("a list").iter().any(|refund| refund["order_no"] == order_no.as_str());
+        let mine =
+            open["items"].as_array().expect("a list").iter().any(|refund| refund["order_no"] == order_no.as_str());
         if mine { Err(open) } else { Ok(()) }
     })
     .await;

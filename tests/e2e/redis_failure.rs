@@ -279,7 +279,7 @@ async fn a_change_that_failed_half_way_is_among_the_changes() {
     app.call_admin(Method::DELETE, "/bans/user/eve", &Value::Null).await.is(503);
     app.call_admin(Method::POST, &format!("/activities/{}/pause", activity.id), &Value::Null).await.is(503);
     proxy.enable();
-    let changes = app.call_admin(Method::GET, "/changes?limit=2", &Value::Null).await.is(200).json();
+    let changes = app.call_admin(Method::GET, "/changes?limit=2", &Value::Null).await.is(200).json()["items"].take();
     for (change, action) in [(&changes[0], "POST /api/admin/activities/:activity/pause"), (&changes[1], "DELETE")] {
         assert!(change["action"].as_str().is_some_and(|text| text.starts_with(action)), "{change}");
         let after: Value = serde_json::from_str(change["after"].as_str().expect("a text")).expect("JSON");

@@ -37,20 +37,20 @@ async fn an_old_sale_is_exported_and_erased() {
         app.cancel(orders.last().expect("an order"), &buyer.jwt).await.is(200);
     }
     orders.sort();
+    orders.reverse();
     let path = format!("/activities/{}", activity.id);
-    let (mut exported, mut after) = (Vec::new(), String::new());
-    loop {
-        let page = format!("{path}/orders?limit=2&after={after}");
+    let (mut exported, mut next) = (Vec::new(), json!(""));
+    while let Some(before) = next.as_str() {
+        let page = format!("{path}/orders?limit=2&before={before}");
         let page = app.call_admin(Method::GET, &page, &Value::Null).await.is(200).json();
-        let Some(last) = page.as_array().expect("a list").last() else { break };
-        after = last["order_no"].as_str().expect("a number").to_owned();
-        exported.extend(page.as_array().expect("a list").clone());
+        exported.extend(page["items"].as_array().expect("a list").clone());
+        next = page["next"].clone();
     }
     let numbers: Vec<_> = exported.iter().map(|order| order["order_no"].as_str().expect("a number")).collect();
     assert_eq!(numbers, orders);
     assert!(exported.iter().all(|order| order["status"] == "cancelled" && order["user"].is_string()), "{exported:?}");
     let other = app.create_activity(json!({})).await;
-    for wrong in [format!("{path}/orders?limit=0"), format!("/activities/{}/orders?after={after}", other.id)] {
+    for wrong in [format!("{path}/orders?limit=0"), format!("/activities/{}/orders?before={}", other.id, orders[0])] {
         app.call_admin(Method::GET, &wrong, &Value::Null).await.is_problem(400, "invalid_request");
     }
 

@@ -48,7 +48,7 @@ const untilShown = (order, buyer, url) =>
 /** Waits until what an operators' list has of an order is as it should be: callbacks are applied after their answer. */
 const untilListed = (path, order, isRight) =>
   eventually(`the list ${path}`, async () => {
-    const value = (await callAdmin("GET", path)).filter(({ order_no: number }) => number === order.order_no);
+    const value = (await callAdmin("GET", path)).items.filter(({ order_no: number }) => number === order.order_no);
     return { done: isRight(value), value };
   });
 
@@ -208,7 +208,7 @@ for (const [description, type, finish] of [
     assert.equal((await sendCallback(type, session)).status, 204);
     const shown = await untilShown(order, buyer, undefined);
     assert.equal(shown.status, "pending_payment");
-    const [listed] = await call("GET", "/api/orders", { token: buyer.token });
+    const { items: [listed] } = await call("GET", "/api/orders", { token: buyer.token });
     assert.deepEqual([listed.order_no, listed.checkout_url], [order.order_no, undefined]);
 
     const again = await Promise.all(Array.from({ length: 5 }, () => checkout(order, buyer)));

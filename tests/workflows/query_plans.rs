@@ -159,9 +159,13 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     callback_rows::name_order(sql, &names_no_order).await.unwrap();
     unprocessed::defer(sql, &["a failure"], &["another"], NOW).await.unwrap();
     refunds::list_for_order(sql, &order_no).await.unwrap();
-    refunds::list_unconfirmed(sql).await.unwrap();
+    for before in ["", "orders/x", "overpayments/x"] {
+        refunds::list_unconfirmed(sql, before, 200).await.unwrap();
+    }
+    order_rows::list_newest(sql, &fixture.activity, "", 200).await.unwrap();
     events::list_for_order(sql, &order_no).await.unwrap();
-    events::list_failed(sql).await.unwrap();
+    events::list_failed(sql, "", 200).await.unwrap();
+    events::list_failed(sql, "x/1", 200).await.unwrap();
     dead_letters::load_failed_order(sql, &order_no).await.unwrap();
     let letter = (order_no.to_string(), "message".to_owned(), "undeliverable");
     dead_letters::record(sql, &[letter], NOW).await.unwrap();
@@ -196,6 +200,12 @@ async fn the_orders_of_an_activity_are_paged_by_number_whatever_the_collation() 
             let Some(last) = page.last() else { break };
             after = last.order.order_no.to_string();
             paged.extend(page.into_iter().map(|row| row.order.order_no));
+        }
+        assert_eq!(paged, expected, "{ledger}");
+        let (mut paged, mut before) = (Vec::new(), String::new());
+        while let Some(row) = order_rows::list_newest(&fixture.sql, &first, &before, 1).await.unwrap().pop() {
+            before = row.order.order_no.to_string();
+            paged.insert(0, row.order.order_no);
         }
         assert_eq!(paged, expected, "{ledger}");
         let mut newest_first = expected.clone();

@@ -60,7 +60,8 @@ export function createClient({
     /** The published activities. @returns {Promise<Schemas["ListedActivity"][]>} */
     activities: async () => {
       const response = await call("GET", "/api/activities");
-      return observed(response, response.data[0]);
+      observed(response, response.data.items[0]);
+      return response.data.items;
     },
     /** One activity. @param {string} activity @param {CallOptions} [options] @returns {Promise<Schemas["Activity"]>} */
     activity: async (activity, { signal } = {}) => observed(await call("GET", activityPath(activity), { signal })),
@@ -90,8 +91,8 @@ export function createClient({
       (await call("POST", `${activityPath(activity)}/orders`, { body, signal, timeout: 8_000 })).data,
 
     /**
-     * The response with the buyer's orders, newest first; `before` is the last order's number of the page before. `unread`
-     * has the activities whose queued orders could not be read.
+     * The response with a page of the buyer's orders, newest first, as `items`; `before` is the `next` of the page before.
+     * `unread` has the activities whose queued orders could not be read.
      * @param {{ before?: string | null, limit?: number }} [page] @param {CallOptions} [options]
      */
     readOrders: ({ before, limit = 20 } = {}, options = {}) => {
@@ -99,11 +100,11 @@ export function createClient({
       return call("GET", `/api/orders?${query}`, withToken(options));
     },
     /**
-     * The buyer's orders, as above.
+     * The orders of a page, as above.
      * @param {{ before?: string | null, limit?: number }} [page] @param {CallOptions} [options]
      * @returns {Promise<Schemas["Order"][]>}
      */
-    orders: async (page, options) => (await client.readOrders(page, options)).data,
+    orders: async (page, options) => (await client.readOrders(page, options)).data.items,
     /**
      * The response about an order, `304` too. `last` says that the caller will not look again: only then does a `404`
      * mean that no earlier request has made the order.

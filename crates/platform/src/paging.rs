@@ -2,11 +2,18 @@
 
 use domain::http::problem::{FieldError, Problem};
 
-use crate::http::Request;
+use crate::http::{Request, query_decode};
 
 /// The query parameter `limit`: the most items of a page, which is `maximum` unless the request says less.
 pub fn limit(request: &Request, maximum: i64) -> Result<i64, Problem> {
     Ok(number(request, "limit", maximum)?.unwrap_or(maximum))
+}
+
+/// The query parameter `before`: the `next` of the page before; `None` for the first page. It is without NUL, which PostgreSQL
+/// refuses.
+#[must_use]
+pub fn before(request: &Request) -> Option<String> {
+    request.query_param("before").map(|text| query_decode(text).replace('\0', "")).filter(|text| !text.is_empty())
 }
 
 /// A query parameter that is a number from 1 to `maximum`, if the request has it.

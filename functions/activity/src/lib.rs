@@ -13,7 +13,7 @@ platform::http_service!(route, cors_below = "/api/");
 async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, [activity, _]) = request.route()?;
     match endpoint {
-        Activity::List => with_public_caching(list::get().await),
+        Activity::List => with_public_caching(list::get(request).await),
         Activity::Info => with_public_caching(info::get(activity).await),
         Activity::GateJson => with_public_caching(gate::json(activity).await),
         Activity::Calendar => with_public_caching(calendar::get(request, activity).await),

@@ -2,12 +2,13 @@
 
 use std::{rc::Rc, time::Duration};
 
+use domain::api::Page;
 use platform::{
     clock,
-    http::{ApiError, Response},
+    http::{ApiError, Request, Response},
     key_value::SpinKeyValue,
     ledger::SpinLedger,
-    readable_activities,
+    paging, readable_activities,
     redis::SpinRedis,
     single_flight::Cached,
     timeout::with_timeout,
@@ -35,12 +36,17 @@ thread_local! {
     static ACTIVITIES: Rc<Cached<Rc<Vec<ListedActivity>>>> = Rc::default();
 }
 
-/// Handles `GET /api/activities`: up to 200 activities, the latest start first: the 150 that end next, and the 50 that
-/// ended last.
-pub async fn get() -> Result<Response, ApiError> {
+/// Maximum and default number of activities in a page: the whole list.
+const MAX_PAGE: i64 = 200;
+
+/// Handles `GET /api/activities?before=&limit=`: up to 200 activities, the latest start first: the 150 that end next, and
+/// the 50 that ended last.
+pub async fn get(request: &Request) -> Result<Response, ApiError> {
+    let (before, limit) = (paging::before(request), paging::limit(request, MAX_PAGE)?);
     let published = ACTIVITIES.with(Rc::clone).get_or_fetch(load).await?;
     let list = visitors::list(&published, clock::now());
-    Ok(Response::json(200, &list))
+    let page = Page::of_all(list, before.as_deref(), limit, |activity| activity.summary.id.to_string())?;
+    Ok(Response::json(200, &page))
 }
 
 async fn load() -> Result<Rc<Vec<ListedActivity>>, ApiError> {

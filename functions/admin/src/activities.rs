@@ -2,7 +2,7 @@
 
 use domain::{
     activity::{ActivitySpec, ActivityState, Announcement, Checkout, HumanCheck},
-    api::operators::Restock,
+    api::{Page, operators::Restock},
     http::{
         body,
         problem::{Code, FieldError, Problem},
@@ -24,7 +24,7 @@ use platform::{
     clock,
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
-    random, readable_activities,
+    paging, random, readable_activities,
     redis::SpinRedis,
     settings,
 };
@@ -32,13 +32,17 @@ use sale::ledger::activities::{self, Activity};
 
 use crate::{call::Outcome, readiness};
 
-/// Handles `GET …/activities`: up to 200 activities, drafts included, the latest start first: the 150 that end next, and
-/// the 50 that ended last; `304` to a page that has them.
+/// Maximum and default number of activities in a page: the whole list.
+const MAX_PAGE: i64 = 200;
+
+/// Handles `GET …/activities?before=&limit=`: up to 200 activities, drafts included, the latest start first: the 150 that
+/// end next, and the 50 that ended last; `304` to a page that has them.
 pub async fn list(request: &Request) -> Result<Outcome, ApiError> {
-    let found = activities::list(&SpinLedger::open().await, clock::now()).await?;
-    let found = readable_activities::of(found);
-    let response = Response::json(200, &found).unless_unchanged(request).header("cache-control", "no-store");
-    Ok(read(response, &found))
+    let (before, limit) = (paging::before(request), paging::limit(request, MAX_PAGE)?);
+    let found = readable_activities::of(activities::list(&SpinLedger::open().await, clock::now()).await?);
+    let page = Page::of_all(found, before.as_deref(), limit, |activity| activity.id.to_string())?;
+    let response = Response::json(200, &page).unless_unchanged(request).header("cache-control", "no-store");
+    Ok(read(response, &page.items))
 }
 
 /// Handles `GET …/activities/:activity`; `304` to a page that has this version, which `If-Match` of a change may name.

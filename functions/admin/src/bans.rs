@@ -1,7 +1,10 @@
 //! Sets and lifts bans (B6), shows and clears strikes (B8).
 
 use domain::{
-    api::operators::{Ban, Banned, Strikes},
+    api::{
+        Page,
+        operators::{Ban, Banned, Strikes},
+    },
     client_address,
     http::{
         body,
@@ -11,7 +14,7 @@ use domain::{
 };
 use operations::commands::bans::{self, BanSubject};
 use platform::{
-    http::{ApiError, Request, Response, query_decode},
+    http::{ApiError, Request, Response},
     ledger::SpinLedger,
     paging,
     redis::SpinRedis,
@@ -35,20 +38,20 @@ pub fn parse_address(ip: &str) -> Result<BanSubject, Problem> {
 /// Maximum and default number of bans in a page.
 const MAX_PAGE: i64 = 200;
 
-/// Handles `GET …/bans?after=&limit=`: the bans by operators that are in force, sorted by kind and name. `after` is
-/// `<kind>/<name>` of the last ban of the page before.
+/// Handles `GET …/bans?before=&limit=`: the bans by operators that are in force, sorted by kind and name.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
-    let after = request.query_param("after").filter(|text| !text.is_empty()).map(query_decode);
-    let after = match &after {
+    let before = paging::before(request);
+    let last = match &before {
         None => ("", ""),
         Some(text) => text
             .split_once('/')
             .filter(|(kind, name)| matches!(*kind, "user" | "ip") && !name.contains('\0'))
-            .ok_or_else(|| Problem::invalid(vec![FieldError::new("?after", "must be <kind>/<name> of a ban")]))?,
+            .ok_or_else(|| Problem::invalid(vec![FieldError::new("?before", "must be the next of a page")]))?,
     };
     let limit = paging::limit(request, MAX_PAGE)?;
     let now = SpinRedis.now().await?;
-    Ok(Response::json(200, &bans::list(&SpinLedger::open().await, after, limit, now).await?))
+    let found = bans::list(&SpinLedger::open().await, last, limit + 1, now).await?;
+    Ok(Response::json(200, &Page::new(found, limit, |ban| format!("{}/{}", ban.kind.as_str(), ban.name))))
 }
 
 /// Handles `PUT …/bans/…`: bans for `seconds`. The reason may say anything about a person: the record of changes, which

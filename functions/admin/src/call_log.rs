@@ -9,10 +9,7 @@ use domain::{
     time::Millis,
 };
 use operations::ledger::operator_changes::keyed_hash;
-use platform::{
-    http::{ApiError, query_decode},
-    log, settings,
-};
+use platform::{http::ApiError, log, paging, settings};
 
 use crate::call::{Call, Outcome};
 
@@ -52,18 +49,13 @@ pub async fn record(call: &Call<'_>, result: &Result<Outcome, ApiError>) {
 /// Returns the query parameter that says which page was read, without what names a user or an address, or is a provider's
 /// text.
 fn page_start(call: &Call<'_>, secret: &str) -> Option<(&'static str, String)> {
-    let name = match call.endpoint {
-        Admin::ListBans | Admin::ListOrders => "after",
-        Admin::ListCallbacks | Admin::ListChanges | Admin::ListDeadLetters => "before",
-        _ => return None,
-    };
-    let start = query_decode(call.request.query_param(name).filter(|start| !start.is_empty())?);
+    let start = paging::before(call.request)?;
     let start = match call.endpoint {
         Admin::ListBans => keyed_hash(secret, start.split_once('/').map_or(&*start, |(_, subject)| subject)),
-        Admin::ListCallbacks => keyed_hash(secret, &start),
+        Admin::ListCallbacks | Admin::ListRefunds => keyed_hash(secret, &start),
         _ => start,
     };
-    Some((name, start))
+    Some(("before", start))
 }
 
 /// Counts a call without a valid token. Logs at most one line a second with the number of such calls since the line

@@ -2,14 +2,20 @@
 //!
 //! [`parked`] lists why a callback is parked.
 
-use domain::http::problem::{Code, Problem};
+use domain::{
+    api::Page,
+    http::problem::{Code, Problem},
+};
 use operations::commands::documents::ResolvedCallback;
 use payments::{
     callbacks::parked::{self, ResolveOutcome},
-    ledger::{callback_rows, refunds},
+    ledger::{
+        callback_rows,
+        refunds::{self, Refund},
+    },
 };
 use platform::{
-    http::{ApiError, Request, Response, not_found, query_decode},
+    http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
     paging,
     redis::SpinRedis,
@@ -21,17 +27,20 @@ use crate::call::Outcome;
 /// Maximum and default number of callbacks in a page.
 const MAX_PAGE: i64 = 200;
 
-/// Handles `GET …/callbacks?before=&limit=`: parked callbacks, newest first. `before` is the `id` of the last callback of the
-/// previous page.
+/// Handles `GET …/callbacks?before=&limit=`: parked callbacks, newest first.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
-    let before = query_decode(request.query_param("before").unwrap_or_default());
+    let before = paging::before(request).unwrap_or_default();
     let limit = paging::limit(request, MAX_PAGE)?;
-    Ok(Response::json(200, &callback_rows::list_parked(&SpinLedger::open().await, &before, limit).await?))
+    let found = callback_rows::list_parked(&SpinLedger::open().await, &before, limit + 1).await?;
+    Ok(Response::json(200, &Page::new(found, limit, |callback| callback.id.clone())))
 }
 
-/// Handles `GET …/refunds`: unconfirmed refunds, most attempts first.
-pub async fn refunds() -> Result<Response, ApiError> {
-    Ok(Response::json(200, &refunds::list_unconfirmed(&SpinLedger::open().await).await?))
+/// Handles `GET …/refunds?before=&limit=`: unconfirmed refunds, those of orders first, most attempts first of each kind.
+pub async fn refunds(request: &Request) -> Result<Response, ApiError> {
+    let before = paging::before(request).unwrap_or_default();
+    let limit = paging::limit(request, MAX_PAGE)?;
+    let found = refunds::list_unconfirmed(&SpinLedger::open().await, &before, limit + 1).await?;
+    Ok(Response::json(200, &Page::new(found, limit, Refund::cursor)))
 }
 
 /// Handles `POST …/callbacks/:id/replay` (applies the callback again), `/refund` and `/dismiss`.

@@ -1,6 +1,6 @@
 //! Records what operators change, and shows it (G2).
 
-use domain::{http::routes::Endpoint as _, ids::ActivityId};
+use domain::{api::Page, http::routes::Endpoint as _, ids::ActivityId};
 use operations::ledger::operator_changes::{self, OperatorChange, RecordedActivity};
 use platform::{
     clock,
@@ -61,9 +61,10 @@ pub async fn record(call: &Call<'_>, before: Option<RecordedActivity>, result: &
     }
 }
 
-/// Handles `GET …/changes?before=&limit=`: newest first; `before` is the `id` of the last change of the page before.
+/// Handles `GET …/changes?before=&limit=`: newest first.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let before = paging::number(request, "before", i64::MAX)?;
     let limit = paging::limit(request, MAX_PAGE)?;
-    Ok(Response::json(200, &operator_changes::list(&SpinLedger::open().await, before, limit).await?))
+    let found = operator_changes::list(&SpinLedger::open().await, before, limit + 1).await?;
+    Ok(Response::json(200, &Page::new(found, limit, |change| change.id.to_string())))
 }

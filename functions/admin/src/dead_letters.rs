@@ -1,7 +1,7 @@
 //! Lists dead letters and puts them back into the queue (D4).
 
 use domain::{
-    api::operators::Requeued,
+    api::{Page, operators::Requeued},
     http::problem::{Code, FieldError, Problem},
     ids::OrderNo,
     order::OrderStatus,
@@ -18,17 +18,18 @@ use crate::call::Outcome;
 
 /// Handles `GET …/dead-letters?before=&limit=`: letters that were not requeued since they last failed come first.
 ///
-/// A page has up to `limit` letters (default and maximum: 200). `before` is the `order_no` of the last letter of the
-/// previous page. It is not parsed as an order number, because a letter that could not be read has none.
+/// A page has up to `limit` letters (default and maximum: 200). `before` is not parsed as an order number, because a letter
+/// that could not be read has none.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let before = request.query_param("before").unwrap_or_default();
     let is_id_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     if before.len() > 100 || !before.bytes().all(is_id_byte) {
-        let error = FieldError::new("?before", "must be the order_no of a dead letter");
+        let error = FieldError::new("?before", "must be the next of a page");
         return Err(Problem::invalid(vec![error]).into());
     }
     let limit = paging::limit(request, 200)?;
-    Ok(Response::json(200, &dead_letters::list(&SpinLedger::open().await, before, limit).await?))
+    let found = dead_letters::list(&SpinLedger::open().await, before, limit + 1).await?;
+    Ok(Response::json(200, &Page::new(found, limit, |letter| letter.order_no.clone())))
 }
 
 /// Handles `POST …/dead-letters/:order_no/replay`: puts the order back into the queue.

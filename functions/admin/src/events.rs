@@ -1,30 +1,39 @@
 //! Shows and resends the events that are sent to the shop (E7).
 
 use domain::{
-    api::operators::{EventsReplayed, ReplayEvents},
+    api::{
+        Page,
+        operators::{EventsReplayed, ReplayEvents},
+    },
     http::body,
 };
 use operations::commands::documents::Events;
 use orders::{
     event_delivery::MAX_CONCURRENCY,
-    ledger::events::{self, EventEndpoint},
+    ledger::events::{self, EventEndpoint, EventRecord},
 };
 use platform::{
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
-    settings,
+    paging, settings,
 };
 use stores::ledger::clock;
 
 use crate::call::Outcome;
 
-/// Handles `GET …/events`: the endpoint's state, the number of waiting events, and the events that failed for good.
-pub async fn list() -> Result<Response, ApiError> {
+/// Maximum and default number of events in a page.
+const MAX_PAGE: i64 = 200;
+
+/// Handles `GET …/events?before=&limit=`: the endpoint's state, the number of waiting events, and the events that failed for
+/// good, newest first.
+pub async fn list(request: &Request) -> Result<Response, ApiError> {
+    let before = paging::before(request).unwrap_or_default();
+    let limit = paging::limit(request, MAX_PAGE)?;
     let (ledger, url) = (SpinLedger::open().await, settings::load(settings::EVENTS_URL).await?);
     let document = Events {
         endpoint: events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await?,
         waiting: events::count_waiting(&ledger).await?,
-        failed: events::list_failed(&ledger).await?,
+        failed: Page::new(events::list_failed(&ledger, &before, limit + 1).await?, limit, EventRecord::cursor),
     };
     Ok(Response::json(200, &document))
 }

@@ -2,6 +2,7 @@
 
 use domain::{
     address::{Address, AddressCipher},
+    api::Page,
     http::problem::{FieldError, Problem},
     ids::{ActivityId, OrderNo},
 };
@@ -20,19 +21,20 @@ use crate::call::Call;
 /// Maximum and default number of orders in a page.
 const MAX_PAGE: i64 = 1_000;
 
-/// Handles `GET …/activities/:activity/orders?after=&limit=`: the orders in the ledger, oldest first, with buyer and
-/// payment. `after` is the last order of the page before.
+/// Handles `GET …/activities/:activity/orders?before=&limit=`: the orders in the ledger, newest first, with buyer and
+/// payment.
 pub async fn list(request: &Request, activity: &ActivityId) -> Result<Response, ApiError> {
-    let after = request.query_param("after").unwrap_or_default();
-    if !after.is_empty() && !OrderNo::parse(after).is_ok_and(|order_no| order_no.activity() == activity) {
-        let error = FieldError::new("?after", "must be an order number of this sale");
+    let before = paging::before(request).unwrap_or_default();
+    if !before.is_empty() && !OrderNo::parse(&before).is_ok_and(|order_no| order_no.activity() == activity) {
+        let error = FieldError::new("?before", "must be an order number of this sale");
         return Err(Problem::invalid(vec![error]).into());
     }
     let limit = paging::limit(request, MAX_PAGE)?;
     let ledger = SpinLedger::open_for_batch().await;
     activities::load(&ledger, activity).await?.ok_or_else(|| not_found("There is no such sale."))?;
-    let page = order_rows::load_page(&ledger, activity, after, limit).await?;
-    Ok(Response::json(200, &page.iter().map(ExportedOrder::from).collect::<Vec<_>>()))
+    let rows = order_rows::list_newest(&ledger, activity, &before, limit + 1).await?;
+    let found = rows.iter().map(ExportedOrder::from).collect();
+    Ok(Response::json(200, &Page::new(found, limit, |order| order.order.order_no.to_string())))
 }
 
 /// Handles `GET …/orders/:order_no`. Reading a delivery address is logged with the operator's name; the address itself is

@@ -3,10 +3,11 @@
 use std::rc::Rc;
 
 use domain::{
+    api::Page,
     http::problem::{FieldError, Problem},
     ids::ActivityId,
 };
-use orders::order_list::{self, Page};
+use orders::order_list;
 use platform::{
     auth,
     http::{ApiError, Request, Response},
@@ -35,9 +36,9 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
     let ledger = SpinLedger::open().await;
     let fetch = async || activities::list_lately_on_sale(&ledger, Clock::Ledger).await.map(Rc::new);
     let activities = LATELY_ON_SALE.with(Rc::clone).get_or_fetch(fetch).await?;
-    let page = Page { before: before.as_ref(), limit };
-    let (page, unread) = order_list::list(&SpinRedis, &ledger, &activities, &user, page, Clock::Ledger).await?;
+    let page = order_list::Page { before: before.as_ref(), limit: limit + 1 };
+    let (found, unread) = order_list::list(&SpinRedis, &ledger, &activities, &user, page, Clock::Ledger).await?;
     let unread: Vec<_> = unread.iter().map(ActivityId::as_str).collect();
-    let response = Response::json(200, &page);
+    let response = Response::json(200, &Page::new(found, limit, |order| order.order_no.to_string()));
     Ok(if unread.is_empty() { response } else { response.header("x-unread-activities", unread.join(" ")) })
 }

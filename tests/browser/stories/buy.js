@@ -173,7 +173,7 @@ test("only its owner can open an order", async ({ page, newPage }) => {
   await untilText(other, "orders-state", "You have no orders yet");
   await other.goto(`/order?order_no=${order}`);
   await expect(other.getByRole("heading", { name: "not yours" })).toBeVisible();
-  expect(await call("GET", "/api/orders", { token: owner.token })).toHaveLength(1);
+  expect((await call("GET", "/api/orders", { token: owner.token })).items).toHaveLength(1);
 });
 
 test("a page restored from the back/forward cache shows no old notice", async ({ newPage }) => {

@@ -82,7 +82,7 @@ test("a lost response still makes one order", async ({ page }) => {
   expect((await stock(id)).held).toBe(1);
   const { token } = await signIn(user);
   const orders = await eventually("the order reaching the ledger", async () => {
-    const value = await call("GET", "/api/orders", { token });
+    const value = (await call("GET", "/api/orders", { token })).items;
     return { done: value.length > 0, value };
   });
   expect(orders.length).toBe(1);
@@ -240,7 +240,7 @@ test("a ticket that arrives after its user signed out is not used by the next us
   await buyNow(page);
   const { token } = await signIn(bob);
   await eventually("the order of the user who clicked", async () => {
-    const value = await call("GET", "/api/orders", { token });
+    const value = (await call("GET", "/api/orders", { token })).items;
     return { done: value.length === 1, value };
   });
 });

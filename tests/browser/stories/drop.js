@@ -43,7 +43,7 @@ test("SKUs of one item are options of one card, and the bar buys the chosen one,
   await page.getByTestId("buy").click();
   await page.waitForURL(/\/order\?/);
   const { token } = await signIn(user);
-  await expect.poll(() => call("GET", "/api/orders", { token })).toMatchObject([{ sku: "L", quantity: 2 }]);
+  await expect.poll(() => call("GET", "/api/orders", { token })).toMatchObject({ items: [{ sku: "L", quantity: 2 }] });
 });
 
 test("a screen reader finds the time, the choices, the quantity and the button, and the ways to solve a check", async ({ page }) => {

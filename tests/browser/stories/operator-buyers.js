@@ -59,7 +59,7 @@ test("an operator bans and lifts exactly the user that the page names, also one 
   const user = unique("mallory");
   const names = [`${user}\u00a0`, ` ${user}`, `${user}\ufeff`, `${user}  x`];
   const banned = async () => {
-    const bans = await callAdmin("GET", "/bans");
+    const { items: bans } = await callAdmin("GET", "/bans");
     return bans.map(({ name }) => name).filter((name) => name.includes(user)).sort();
   };
   await openDesk(page);
@@ -178,7 +178,7 @@ test("an operator decides about a payment of an unknown order", async ({ page })
   await held.getByTestId("callback-refund").click();
   await page.getByTestId("dialog-yes").click();
   await expect(held).toHaveCount(0);
-  const refunds = await callAdmin("GET", "/refunds");
+  const { items: refunds } = await callAdmin("GET", "/refunds");
   expect(refunds.filter(({ order_no: refunded }) => refunded === orderNo)).toHaveLength(1);
 });
 

@@ -116,7 +116,7 @@ test("a visitor finds no draft, with or without its preview", async ({ newPage }
     expect((await send("GET", path)).status, path).toBe(path.includes("admin") ? 401 : 404);
   }
   const listed = await eventually("a list with a later sale", async () => {
-    const ids = (await call("GET", "/api/activities")).map((activity) => activity.id);
+    const ids = (await call("GET", "/api/activities")).items.map((activity) => activity.id);
     return { done: ids.includes(published), value: ids };
   });
   expect(listed).not.toContain(id);

@@ -132,8 +132,9 @@ async fn retries_follow_the_specified_schedule_and_then_an_operator_can_replay()
             assert_eq!(deliver_round(&fixture, &endpoint, now.plus(-1)).await.failed, 0, "{ledger}, {wait} s");
         }
         assert_eq!(deliver_round(&fixture, &endpoint, now).await.failed, 1, "{ledger}: the tenth");
-        let failed = events::list_failed(&fixture.sql).await.unwrap();
+        let failed = events::list_failed(&fixture.sql, "", 200).await.unwrap();
         assert_eq!(failed.len(), 1, "{ledger}");
+        assert_eq!(events::list_failed(&fixture.sql, &failed[0].cursor(), 200).await.unwrap(), [], "{ledger}");
         assert_eq!((failed[0].attempts, failed[0].last_error.as_str()), (10, "the endpoint answered 500"));
         assert_eq!(deliver_all(&fixture, &endpoint, now.plus(1_000_000_000)).await, 0, "{ledger}: retried for ever");
         assert_eq!(events::resend(&fixture.sql, None, now).await.unwrap(), (1, false), "{ledger}");

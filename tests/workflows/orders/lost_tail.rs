@@ -186,7 +186,7 @@ async fn the_event_of_a_loss_is_listed_sent_again_and_erased_like_those_of_order
             fixture.sql.run(statement, vec![TARGET.url.into()]).await.unwrap();
             fixture.sql.run("UPDATE events SET next_try_at = 0", Vec::new()).await.unwrap();
         }
-        let failed = events::list_failed(&fixture.sql).await.unwrap();
+        let failed = events::list_failed(&fixture.sql, "", 200).await.unwrap();
         assert_eq!((failed.len(), failed[0].id.as_str()), (1, endpoint.event_ids()[0].as_str()), "{ledger}");
         assert_eq!((&failed[0].activity, &failed[0].order_no), (&fixture.activity, &None), "{ledger}");
         assert_eq!(failed[0].r#type, "activity.restored", "{ledger}");

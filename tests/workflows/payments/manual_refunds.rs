@@ -270,6 +270,31 @@ async fn parked_callbacks_are_listed_page_by_page_however_many_wait() {
 }
 
 #[tokio::test]
+async fn unconfirmed_refunds_of_both_kinds_are_listed_page_by_page() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 5, 1).await;
+        let order_no = fixture.pending_order(1, "ada", 1).await;
+        fixture.payment_succeeded(&order_no, "e").await.unwrap();
+        fixture.request_refund(&order_no).await.unwrap();
+        for (payment, attempts) in [("a", 1), ("b", 2), ("c", 2), ("d", 0)] {
+            let insert = "INSERT INTO overpayments (payment, provider, order_no, amount, currency, attempts, next_try_at) \
+                 VALUES (?1, 'sandbox', 'x', 1, 'EUR', ?2, 0)";
+            fixture.sql.run(insert, vec![payment.into(), i64::from(attempts).into()]).await.unwrap();
+        }
+        let (mut seen, mut before) = (Vec::new(), String::new());
+        while let Some(refund) = refunds::list_unconfirmed(&fixture.sql, &before, 1).await.unwrap().pop() {
+            before = refund.cursor();
+            seen.push(before.clone());
+        }
+        let expected = [format!("orders/{order_no}"), "overpayments/c".to_owned(), "overpayments/b".to_owned()];
+        assert_eq!(seen[..3], expected, "{ledger}");
+        assert_eq!(seen[3..], ["overpayments/a", "overpayments/d"], "{ledger}");
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql, "", 200).await.unwrap().len(), 5, "{ledger}");
+        assert_eq!(refunds::list_unconfirmed(&fixture.sql, "orders/none", 200).await.unwrap().len(), 4, "{ledger}");
+    }
+}
+
+#[tokio::test]
 async fn a_callback_with_an_outcome_of_a_later_build_is_listed_and_kept_for_that_build() {
     for ledger in LEDGERS {
         let fixture = new_fixture(ledger, 5, 1).await;

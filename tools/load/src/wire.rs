@@ -62,6 +62,12 @@ pub struct SkuStock {
     pub sold: i64,
 }
 
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+}
+
 /// One of `GET …/dead-letters`.
 #[derive(Debug, Deserialize)]
 pub struct DeadLetter {

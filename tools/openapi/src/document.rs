@@ -173,6 +173,25 @@ mod tests {
     }
 
     #[test]
+    fn every_list_has_pages_of_one_form() {
+        let document = document();
+        let mut lists = 0;
+        for (path, operations) in document["paths"].as_object().expect("paths") {
+            let schema = &operations["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+            let target = schema["$ref"].as_str().map_or("", |reference| &reference[1..]);
+            let schema = document.pointer(target).filter(|_| !target.is_empty()).unwrap_or(schema);
+            assert_ne!(schema["type"], "array", "{path}");
+            let parameters = operations["get"]["parameters"].as_array().cloned().unwrap_or_default();
+            let names: Vec<_> = parameters.iter().filter(|it| it["in"] == "query").map(|it| it["name"].clone()).collect();
+            let is_paged = names == ["before", "limit"];
+            let members = &schema["properties"];
+            assert_eq!(members["items"].is_object() && members["next"].is_object(), is_paged, "{path}: {names:?}");
+            lists += usize::from(is_paged);
+        }
+        assert_eq!(lists, 10);
+    }
+
+    #[test]
     fn every_reference_leads_to_a_component_and_no_description_names_a_rust_item() {
         let document = document();
         let mut nodes = vec![&document];

@@ -86,6 +86,18 @@ impl Operation {
         self.parameter(parameter).refuses(&[Code::InvalidRequest])
     }
 
+    /// The parameters of a list.
+    pub fn paged(self, maximum: i64, default: i64) -> Self {
+        let limit =
+            json!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": maximum, "default": default });
+        let before = json!({ "type": "string" });
+        self.query("before", "The `next` of the page before; empty or absent for the first page.", before).query(
+            "limit",
+            "The most entries of a page.",
+            limit,
+        )
+    }
+
     /// A JSON body.
     pub fn body(mut self, required: bool, schema: Value) -> Self {
         self.body = Some(json!({ "required": required, "content": { "application/json": { "schema": schema } } }));

@@ -153,8 +153,14 @@ impl Admin {
     #[must_use]
     pub fn query_parameters(self) -> &'static [&'static str] {
         match self {
-            Self::ListOrders | Self::ListBans => &["after", "limit"],
-            Self::ListDeadLetters | Self::ListCallbacks | Self::ListChanges => &["before", "limit"],
+            Self::ListActivities
+            | Self::ListOrders
+            | Self::ListDeadLetters
+            | Self::ListCallbacks
+            | Self::ListRefunds
+            | Self::ListEvents
+            | Self::ListBans
+            | Self::ListChanges => &["before", "limit"],
             Self::Rebuild => &["epoch"],
             _ => &[],
         }

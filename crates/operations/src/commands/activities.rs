@@ -253,7 +253,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         self.save_and_warm_up(&restored, &current).await.map(|_| ())
     }
 
-    /// Publishes, pauses or closes an activity, or resumes a paused one. An activity whose end is past is not put on sale.
+    /// Publishes, pauses or closes an activity, or resumes a paused one. A draft whose end is past is not put on sale.
     pub async fn set_state(&self, id: &ActivityId, state: ActivityState) -> Result<OperationOutcome, StoreError> {
         let Some(old) = activities::load(self.sql, id).await? else { return Ok(OperationOutcome::NotFound) };
         let allowed = matches!(
@@ -265,7 +265,7 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         if !allowed {
             return conflict(format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str()));
         }
-        if state == ActivityState::Published && old.state != state && old.spec.ends_at <= self.now {
+        if (old.state, state) == (ActivityState::Draft, ActivityState::Published) && old.spec.ends_at <= self.now {
             return conflict(format!("The sale's end, {}, is past: set a later one first.", old.spec.ends_at));
         }
         let new = Activity { state, ..self.prepare_change(&old).await? };

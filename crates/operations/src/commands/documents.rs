@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::{
     address::Address,
+    api::Page,
     ids::UserId,
     order::{Order, OrderStatus},
     time::Millis,
@@ -129,7 +130,8 @@ pub struct Events {
     #[schemars(range(min = 0))]
     pub waiting: i64,
     /// Events that failed for good.
-    pub failed: Vec<EventRecord>,
+    #[serde(flatten)]
+    pub failed: Page<EventRecord>,
 }
 
 /// A sweep that ran.

@@ -198,6 +198,18 @@ pub struct EventRecord {
     pub next_try_at: Millis,
     /// The error of the last attempt.
     pub last_error: String,
+    /// Its position among the events of its order or activity.
+    #[serde(skip)]
+    step: i64,
+}
+
+impl EventRecord {
+    /// Names it in a list: what it is about, and its step.
+    #[must_use]
+    pub fn cursor(&self) -> String {
+        let order_no = self.order_no.as_ref().map(ToString::to_string);
+        format!("{}/{}", order_no.unwrap_or_else(|| self.activity.to_string()), self.step)
+    }
 }
 
 const EVENT_COLUMNS: &str = "subject, step, status, state, happened_at, attempts, next_try_at, last_error";
@@ -205,7 +217,7 @@ const EVENT_COLUMNS: &str = "subject, step, status, state, happened_at, attempts
 fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
     let mut row = RowReader::new(row);
     let key = read_key(&mut row)?;
-    let (id, r#type) = (key.id(), key.event_type());
+    let (id, r#type, (_, step)) = (key.id(), key.event_type(), key.columns());
     let (activity, order_no) = match key {
         EventKey::Order(order_no, _) => (order_no.activity().clone(), Some(order_no)),
         EventKey::Activity(activity, ..) => (activity, None),
@@ -220,16 +232,30 @@ fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
         attempts: row.int()?,
         next_try_at: Millis(row.int()?),
         last_error: row.text()?,
+        step,
     })
 }
 
-/// Lists the newest 200 events that failed for good.
-pub async fn list_failed<S: Sql>(sql: &S) -> Result<Vec<EventRecord>, StoreError> {
-    let statement = format!(
-        "SELECT {EVENT_COLUMNS} FROM events WHERE state = 'failed' AND state <> 'waiting' \
-         ORDER BY happened_at DESC LIMIT 200"
+/// Lists up to `limit` events that failed for good, newest first; those after the one with the cursor `before`, unless it is
+/// empty.
+pub async fn list_failed<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<EventRecord>, StoreError> {
+    let (older, mut params) = (
+        "AND (happened_at, subject, step) < \
+         (SELECT b.happened_at, b.subject, b.step FROM events b WHERE b.subject = ?2 AND b.step = CAST(?3 AS BIGINT))",
+        vec![limit.into()],
     );
-    sql.run(&statement, Vec::new()).await?.into_iter().map(parse_row).collect()
+    let older = match before.rsplit_once('/') {
+        None => "",
+        Some((subject, step)) => {
+            params.extend([subject.into(), step.parse().unwrap_or(0_i64).into()]);
+            older
+        }
+    };
+    let statement = format!(
+        "SELECT {EVENT_COLUMNS} FROM events WHERE state = 'failed' AND state <> 'waiting' {older} \
+         ORDER BY happened_at DESC, subject DESC, step DESC LIMIT CAST(?1 AS BIGINT)"
+    );
+    sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
 }
 
 /// Lists the events of one order, in the order in which they happened.

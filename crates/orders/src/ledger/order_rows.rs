@@ -253,6 +253,20 @@ pub async fn load_page<S: Sql>(
     parse_rows(sql.run(&statement, vec![after.into(), format!("{activity}/").into(), limit.into()]).await?)
 }
 
+/// Lists up to `limit` orders of an activity, newest first; with `before`, those with a smaller number.
+pub async fn list_newest<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    before: &str,
+    limit: i64,
+) -> Result<Vec<OrderRow>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM orders WHERE order_no > ?1 AND order_no < ?2 ORDER BY order_no DESC LIMIT CAST(?3 AS BIGINT)"
+    );
+    let before = if before.is_empty() { format!("{activity}/") } else { before.to_owned() };
+    parse_rows(sql.run(&statement, vec![format!("{activity}.").into(), before.into(), limit.into()]).await?)
+}
+
 /// Counts the orders of an activity.
 pub async fn count<S: Sql>(sql: &S, activity: &ActivityId) -> Result<i64, StoreError> {
     let statement = "SELECT CAST(SUM(orders) AS BIGINT) FROM order_counts WHERE activity = ?1";

@@ -314,9 +314,41 @@ fn params_of_refund(Callback { order_no, payment, refund, money, .. }: &Callback
     vec![order_no, payment, refund, money.amount.into(), currency]
 }
 
-/// Lists up to 200 unconfirmed refunds of each kind, most attempts first, for operators.
-pub async fn list_unconfirmed<S: Sql>(sql: &S) -> Result<Vec<Refund>, StoreError> {
-    query(sql, "state <> 'confirmed' ORDER BY attempts DESC, next_try_at LIMIT 200", Vec::new()).await
+impl Refund {
+    /// Names it in a list: its kind and key.
+    #[must_use]
+    pub fn cursor(&self) -> String {
+        match self.kind {
+            RefundKind::Orders => format!("orders/{}", self.order_no),
+            RefundKind::Overpayments => format!("overpayments/{}", self.payment),
+        }
+    }
+}
+
+/// Lists up to `limit` unconfirmed refunds for operators: those of orders first, most attempts first of each kind. Begins
+/// after the one with the cursor `before`, unless it is empty.
+pub async fn list_unconfirmed<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Refund>, StoreError> {
+    let (before_kind, before_key) = before.split_once('/').unwrap_or_default();
+    let mut found: Vec<Refund> = Vec::new();
+    for kind in RefundKind::ALL {
+        let (table, key) = (kind.table(), kind.key_column());
+        let mut params: Vec<SqlValue> = vec![(limit - found.len() as i64).into()];
+        let older = match (kind, before_kind) {
+            (RefundKind::Orders, "overpayments") => continue,
+            (RefundKind::Orders, "orders") | (RefundKind::Overpayments, "overpayments") => {
+                params.push(before_key.into());
+                format!("AND (attempts, {key}) < (SELECT b.attempts, b.{key} FROM {table} b WHERE b.{key} = ?2)")
+            }
+            _ => String::new(),
+        };
+        let statement = format!(
+            "SELECT {} FROM {table} WHERE state <> 'confirmed' {older} ORDER BY attempts DESC, {key} DESC \
+             LIMIT CAST(?1 AS BIGINT)",
+            columns(kind)
+        );
+        found.extend(parse_rows(kind, sql.run(&statement, params).await?)?);
+    }
+    Ok(found)
 }
 
 /// Loads the amount of an overpayment.

@@ -15,7 +15,8 @@ const PAGE_SIZE = 20;
 /** The statuses that change without an action of the buyer. */
 const CHANGING = ["queued", "pending_payment", "refunding"];
 
-let lastOrderNo = null;
+/** The `before` of the next page. */
+let next = null;
 /** The rows of the page: `{order, poller, renderTimeLeft}`; `poller` is null once the order does not change. */
 let rows = [];
 
@@ -33,7 +34,7 @@ document.addEventListener("visibilitychange", () => {
 reload();
 
 function reload() {
-  lastOrderNo = null;
+  next = null;
   for (const { poller } of rows) poller?.stop();
   rows = [];
   byId("orders").replaceChildren();
@@ -51,13 +52,13 @@ async function loadMore() {
   setText(byId("state"), t("loading"));
   const [token, user] = [session.token(), session.user()];
   try {
-    const { data, unread } = await client.readOrders({ before: lastOrderNo, limit: PAGE_SIZE }, { token });
+    const { data, unread } = await client.readOrders({ before: next, limit: PAGE_SIZE }, { token });
     if (session.user() !== user) return;
-    byId("orders").append(...data.map(createRow));
+    byId("orders").append(...data.items.map(createRow));
     byId("rest").className = byId("orders").childElementCount ? "" : "empty";
-    lastOrderNo = data.at(-1)?.order_no ?? lastOrderNo;
+    next = data.next;
     setText(byId("more"), t("orders.more"));
-    setVisible(byId("more"), data.length === PAGE_SIZE);
+    setVisible(byId("more"), next !== null);
     setText(byId("unread"), t("orders.unread", { sales: unread.join(", ") }));
     setVisible(byId("unread"), unread.length > 0);
     const isEmpty = !byId("orders").childElementCount && !unread.length;

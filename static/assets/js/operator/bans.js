@@ -6,12 +6,10 @@ import { exactMoment } from "../shared/format.js";
 import { pagedList } from "./paged-list.js";
 import { runAction, send } from "./requests.js";
 
-const PAGE_SIZE = 50;
-
 /** Loads the first page of the bans that operators have set. */
 export const load = pagedList("bans", {
-  pageSize: PAGE_SIZE,
-  query: (last) => `/bans?${new URLSearchParams({ after: last ? `${last.kind}/${last.name}` : "", limit: PAGE_SIZE })}`,
+  path: "/bans",
+  pageSize: 50,
   row,
   title: "bans",
 });

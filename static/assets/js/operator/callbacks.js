@@ -12,12 +12,10 @@ const ACTIONS = [
   ["dismiss", "Dismiss", "Dismiss this callback? Nothing is done about it then.", "The callback is dismissed."],
 ];
 
-const PAGE_SIZE = 200;
-
 /** Loads the first page of the list, newest first. */
 export const load = pagedList("callbacks", {
-  pageSize: PAGE_SIZE,
-  query: (last) => `/callbacks?${new URLSearchParams({ before: last?.id ?? "", limit: PAGE_SIZE })}`,
+  path: "/callbacks",
+  pageSize: 200,
   row,
   title: "callbacks",
 });

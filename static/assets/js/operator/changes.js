@@ -4,12 +4,10 @@ import { el } from "../shared/dom.js";
 import { exactMoment } from "../shared/format.js";
 import { pagedList } from "./paged-list.js";
 
-const PAGE_SIZE = 20;
-
 /** Loads the newest changes. */
 export const load = pagedList("changes", {
-  pageSize: PAGE_SIZE,
-  query: (last) => `/changes?${new URLSearchParams({ before: last?.id ?? "", limit: PAGE_SIZE })}`,
+  path: "/changes",
+  pageSize: 20,
   row,
   title: "changes",
 });

@@ -5,12 +5,10 @@ import { exactMoment } from "../shared/format.js";
 import { pagedList } from "./paged-list.js";
 import { runAction, send } from "./requests.js";
 
-const PAGE_SIZE = 200;
-
 /** Loads the first page of the list. Letters that wait for an operator come first. */
 export const load = pagedList("letters", {
-  pageSize: PAGE_SIZE,
-  query: (last) => `/dead-letters?${new URLSearchParams({ before: last?.order_no ?? "", limit: PAGE_SIZE })}`,
+  path: "/dead-letters",
+  pageSize: 200,
   row,
   title: "dead letters",
 });

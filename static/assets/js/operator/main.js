@@ -132,7 +132,7 @@ async function loadActivities() {
   const request = (lastList += 1);
   const answer = await read("/activities", listEtag);
   if (request !== lastList || !answer) return;
-  const { data: activities, etag } = answer;
+  const { data: { items: activities }, etag } = answer;
   // Rows without a change stay, so that a button keeps the focus.
   const nodes = activities.map((activity) => {
     const text = JSON.stringify(activity);

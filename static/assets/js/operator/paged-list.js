@@ -4,27 +4,26 @@ import { byId, setText, setVisible } from "../shared/dom.js";
 import { explain, runAction, send } from "./requests.js";
 
 /**
- * Makes the list whose elements have ids from `name`. `query(last)` is the path of the page that follows the entry `last`,
- * or of the first one; `row(entry)` makes an entry's row; `title` is what operators call the entries. Returns a function
- * that loads the first page.
+ * Makes the list whose elements have ids from `name`, of the entries at `path` below `/api/admin`. `row(entry)` makes an
+ * entry's row; `title` is what operators call the entries. Returns a function that loads the first page.
  */
-export function pagedList(name, { pageSize, query, row, title }) {
-  let last;
+export function pagedList(name, { path, pageSize, row, title }) {
+  let next = "";
   let latestLoad = 0;
 
-  const load = () => show(undefined, (latestLoad += 1));
-  const loadMore = () => show(last, latestLoad);
+  const load = () => show("", (latestLoad += 1));
+  const loadMore = () => show(next, latestLoad);
 
-  /** Shows the page after `start`. An answer that a later load has overtaken is left out: its entries may be older. */
+  /** Shows the page that begins at `start`. An answer that a later load has overtaken is left out: its entries may be older. */
   async function show(start, loadNumber) {
-    const isOvertaken = () => loadNumber !== latestLoad || (start && start !== last);
+    const isOvertaken = () => loadNumber !== latestLoad || (start && start !== next);
     try {
-      const page = await send("GET", query(start));
+      const page = await send("GET", `${path}?${new URLSearchParams({ before: start, limit: pageSize })}`);
       if (isOvertaken()) return;
       if (!start) byId(name).replaceChildren();
-      byId(name).append(...page.map(row));
-      last = page.at(-1) ?? start;
-      setVisible(byId(`${name}-more`), page.length === pageSize);
+      byId(name).append(...page.items.map(row));
+      next = page.next;
+      setVisible(byId(`${name}-more`), next !== null);
       setVisible(byId(`no-${name}`), byId(name).childElementCount === 0);
       setText(byId(`${name}-trouble`), "");
     } catch (error) {

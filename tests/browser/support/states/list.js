@@ -26,7 +26,7 @@ const ENDED = (now) => [
 ];
 
 const state = (name, ...groups) => ({
-  name, path: "/", isFull: true, until: '[data-testid="sale-link"]', answers: (now) => ({ "GET /api/activities": groups.flatMap((group) => group(now)) }),
+  name, path: "/", isFull: true, until: '[data-testid="sale-link"]', answers: (now) => ({ "GET /api/activities": { items: groups.flatMap((group) => group(now)), next: null } }),
 });
 
 export const list = [

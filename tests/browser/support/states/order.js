@@ -61,22 +61,24 @@ const listed = (now, index, changes) => order(now, { order_no: `${NO.slice(0, -1
 
 const STATUSES = ["queued", "paid", "refunding", "refunded", "cancelled", "expired", "failed"];
 
+const page = (items) => ({ items, next: null });
+
 export const orders = [
   {
     name: "every status", path: "/orders", user: "mia", until: '[data-testid="order-link"]', isFull: true,
     answers: (now) => {
       const all = [listed(now, 0), ...STATUSES.map((status, index) => listed(now, index + 1, { status })), listed(now, 9, { ...free, status: "paid" })];
       return {
-        "GET /api/orders": all, "GET /api/activities/range": activity(now),
+        "GET /api/orders": page(all), "GET /api/activities/range": activity(now),
         ...Object.fromEntries(all.map((shown) => [`GET /api/orders/${shown.order_no}`, shown])),
       };
     },
   },
   {
     name: "one to pay", path: "/orders", user: "mia", until: '[data-testid="order-pay"]',
-    answers: (now) => ({ "GET /api/orders": [order(now)], [`GET /api/orders/${NO}`]: order(now), "GET /api/activities/range": activity(now) }),
+    answers: (now) => ({ "GET /api/orders": page([order(now)]), [`GET /api/orders/${NO}`]: order(now), "GET /api/activities/range": activity(now) }),
   },
-  { name: "none", path: "/orders", user: "mia", until: "#to-sales", answers: () => ({ "GET /api/orders": [] }) },
+  { name: "none", path: "/orders", user: "mia", until: "#to-sales", answers: () => ({ "GET /api/orders": page([]) }) },
   { name: "signed out", path: "/orders", until: "#sign-in-here", answers: () => ({}) },
   {
     name: "sign-in failed", path: "/robots.txt", until: "#failed", answers: () => ({}),

@@ -33,10 +33,10 @@ function answersOf({ startsIn = -MINUTE, duration = HOUR, skus = [CAMERA, ...SIZ
       },
       [`GET ${PATH}/gate.json`]: { jitter_ms: 100, sold_out: skus.filter(({ left }) => left === 0).map(({ sku }) => sku), ...(phase === "open" && { start_key: "k" }), ...times, ...gate },
       [`POST ${PATH}/ticket`]: [201, { ticket: "1.x", order_no: "drop.01JX", expires_at: time(now + HOUR) }],
-      "GET /api/activities": [
+      "GET /api/activities": page([
         { id: "next", title: "Pocket projector", titles: { zh: "口袋投影仪" }, image: "/demo/print.svg", phase: "scheduled", starts_at: time(now + 24 * HOUR), ends_at: time(now + 25 * HOUR), server_time: time(now), price: 29_900, currency: "EUR", sold_out: false },
-      ],
-      "GET /api/orders": [],
+      ]),
+      "GET /api/orders": page([]),
       ...Object.fromEntries(Object.entries(more).map(([route, answer]) => [route, typeof answer === "function" ? answer(now) : answer])),
     };
   };
@@ -44,6 +44,8 @@ function answersOf({ startsIn = -MINUTE, duration = HOUR, skus = [CAMERA, ...SIZ
 
 const state = (name, changes = {}, { user = "mia", until = "#buy[data-action]", ...rest } = {}) =>
   ({ name, path: "/sale?activity=drop", answers: answersOf(changes), user, until, ...rest });
+
+const page = (items) => ({ items, next: null });
 
 const READY = "#step-ticket.is-done";
 const CAN_BUY = '#buy[data-action="buy"]';
@@ -99,7 +101,7 @@ export const sale = [
   }),
   state("somebody was faster", { more: { [ORDERS]: refusal(409, "sold_out") } }, { act: tapBuy, until: "#notice" }),
   state("limit reached", { more: { [ORDERS]: refusal(409, "limit_reached") } }, { act: tapBuy, until: '#buy[data-action="orders"]' }),
-  state("order to pay", { more: { "GET /api/orders": (now) => [{ ...ORDER, status: "pending_payment", pay_by: time(now + 4 * MINUTE) }] } }, {
+  state("order to pay", { more: { "GET /api/orders": (now) => page([{ ...ORDER, status: "pending_payment", pay_by: time(now + 4 * MINUTE) }]) } }, {
     act: hold, until: '#buy[data-action="order"]',
   }),
   state("chosen SKU sold out", { skus: [CAMERA, ...SIZES, FILM].map((sku) => (sku === FILM ? sku : { ...sku, left: 0 })) }, {

@@ -115,10 +115,10 @@ fn route(activities: &mut Activities, fault: Fault, method: &Method, path: &str,
     let id = match segments[..] {
         ["healthz"] | ["hello" | "body" | "ping" | "write"] => return Some((200, json!({}))),
         ["sandbox", "sign-in"] => return Some((200, json!({"token": body["user"]}))),
-        ["api", "admin", "dead-letters"] => return Some((200, json!([]))),
+        ["api", "admin", "dead-letters"] => return Some((200, json!({"items": [], "next": null}))),
         ["api", "orders"] => {
             let own: Vec<_> = activities.values().flat_map(|activity| activity.orders_of(bearer)).collect();
-            return Some((200, json!(own)));
+            return Some((200, json!({"items": own, "next": null})));
         }
         ["api", "tasks", "sweep"] => {
             activities.values_mut().for_each(|activity| activity.sweep(fault));

@@ -20,7 +20,7 @@ use crate::{
     app::ADMIN_TIMEOUT,
     http::Call,
     meter::Step,
-    wire::{Audit, DeadLetter, Order, SkuStock},
+    wire::{Audit, DeadLetter, Order, Page, SkuStock},
 };
 
 /// How long the request for one order is retried.
@@ -67,9 +67,9 @@ async fn list_orders(run: &RunContext, index: usize) -> Option<Vec<ObservedOrder
     let buyer = run.visits[index].buyer;
     let call = Call::get("/api/orders?limit=20").with_authorization(&run.user_tokens[buyer]);
     let response = run.app.send_with_retry(Step::Status, &call, Instant::now() + STATUS_TIMEOUT).await.ok()?;
-    let list: Vec<Order> = response.error_for_status("asking for one's own orders").ok()?.parse().ok()?;
+    let list: Page<Order> = response.error_for_status("asking for one's own orders").ok()?.parse().ok()?;
     let now = run.since_start(Instant::now());
-    let seen = list.into_iter().map(|order| ObservedOrder {
+    let seen = list.items.into_iter().map(|order| ObservedOrder {
         end: LastSeen::Status(order.status),
         ..ObservedOrder::new(order.order_no, run.user_id(buyer), order.sku, order.quantity, now)
     });
@@ -96,7 +96,7 @@ pub async fn collect_observations(
     let stats = fetch_stats(&run.app, &run.activity, ADMIN_TIMEOUT).await;
     let audit: Option<Audit> = run.app.admin_get(run.activity.admin_path("/audit"), ADMIN_TIMEOUT).await;
     let refunded_overpayments = refunded_overpayments(run, &orders).await;
-    let dead_letters: Option<Vec<DeadLetter>> =
+    let dead_letters: Option<Page<DeadLetter>> =
         run.app.admin_get("/api/admin/dead-letters".to_owned(), ADMIN_TIMEOUT).await;
     Ok(Observations {
         per_user: run.options.per_user,
@@ -110,7 +110,7 @@ pub async fn collect_observations(
         final_stock: stats.map(|stats| stats.skus),
         audit: audit.map(|audit| audit.skus),
         refunded_overpayments,
-        dead_letters: dead_letters.map(|letters| letters.into_iter().map(|letter| letter.order_no).collect()),
+        dead_letters: dead_letters.map(|letters| letters.items.into_iter().map(|letter| letter.order_no).collect()),
     })
 }
 

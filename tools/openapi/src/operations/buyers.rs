@@ -2,6 +2,7 @@
 
 use domain::{
     api::{
+        Page,
         admission::{CaptchaChallenge, ChallengeOptions, HostedChallenge, Reservation, Solution, TicketDocument},
         orders::{CallbackBody, CheckedOut, CheckoutBody, SessionEnded},
     },
@@ -9,7 +10,6 @@ use domain::{
         problem::Code,
         routes::{Admission, BuyerOrders, Checkout, PaymentCallback, Reserve},
     },
-    ids::OrderNo,
     order::Order,
 };
 use serde_json::{Value, json};
@@ -91,17 +91,12 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         .tag("orders")
         .secured_by("jwt")
         .refuses(&[Code::RateLimited])
-        .query(
-            "before",
-            "Only orders older than this one: the last of the previous page.",
-            schemas.request::<OrderNo>(),
-        )
-        .query("limit", "Maximum number of orders.", limit(100, 20))
+        .paged(100, 20)
         .returns_with(
             200,
             "A page of orders.",
             &[("x-unread-activities", "UnreadActivities")],
-            Some(("application/json", page(schemas.response::<Order>(), 100))),
+            Some(("application/json", schemas.response::<Page<Order>>())),
         ),
         Operation::new(BuyerOrders::Order, "getOrder", "An order, for its buyer")
             .tag("orders")
@@ -190,14 +185,4 @@ pub fn if_none_match() -> Value {
         "name": "if-none-match", "in": "header", "description": "The `ETag` of the caller's copy.",
         "schema": { "type": "string", "examples": ["\"00aa11bb22cc33dd\""] },
     })
-}
-
-/// The schema of a page's maximum length.
-pub fn limit(maximum: i64, default: i64) -> Value {
-    json!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": maximum, "default": default })
-}
-
-/// The schema of a page.
-pub fn page(item: Value, maximum: i64) -> Value {
-    json!({ "type": "array", "items": item, "maxItems": maximum })
 }

@@ -2,11 +2,13 @@
 
 use domain::{
     activity::{ActivitySpec, Announcement, Sku},
-    api::operators::{
-        Ban, Banned, EventsReplayed, ListedBan, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
+    api::{
+        Page,
+        operators::{
+            Ban, Banned, EventsReplayed, ListedBan, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
+        },
     },
     http::{problem::Code, routes::Admin},
-    ids::OrderNo,
 };
 use operations::{
     commands::{
@@ -20,7 +22,7 @@ use payments::ledger::{callback_rows::Callback, refunds::Refund};
 use sale::ledger::activities::Activity;
 use serde_json::json;
 
-use super::buyers::{if_none_match, limit, page};
+use super::buyers::if_none_match;
 use crate::{examples, operation::Operation, schemas::Schemas};
 
 pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
@@ -29,14 +31,11 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     operations.append(&mut events(schemas));
     operations.append(&mut users(schemas));
     operations.push(
-        admin(Admin::ListChanges, "adminListChanges", "What operators changed, newest first")
-            .query(
-                "before",
-                "The `id` of the last change of the page before.",
-                json!({ "type": "integer", "minimum": 1 }),
-            )
-            .query("limit", "The most changes to return.", limit(50, 50))
-            .returns(200, "The changes.", schemas.response::<Vec<OperatorChange>>()),
+        admin(Admin::ListChanges, "adminListChanges", "What operators changed, newest first").paged(50, 50).returns(
+            200,
+            "A page of changes.",
+            schemas.response::<Page<OperatorChange>>(),
+        ),
     );
     operations
 }
@@ -63,13 +62,15 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
     });
     let epoch = json!({ "type": "integer", "format": "int64", "minimum": 1 });
     vec![
-        admin(Admin::ListActivities, "adminListActivities", "All activities, drafts included")
+        admin(Admin::ListActivities, "adminListActivities", "All activities, drafts included, newest start first")
+            .describe("At most 200: the 150 that end next, and the 50 that ended last.")
+            .paged(200, 200)
             .parameter(if_none_match())
             .returns_with(
                 200,
-                "The activities.",
+                "A page of activities.",
                 &[("etag", "ETag")],
-                Some(("application/json", schemas.response::<Vec<Activity>>())),
+                Some(("application/json", schemas.response::<Page<Activity>>())),
             )
             .returns_with(304, "The activities are as the caller's copy.", &[("etag", "ETag")], None),
         admin(Admin::GetActivity, "adminGetActivity", "An activity")
@@ -127,11 +128,10 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
         admin(
             Admin::ListOrders,
             "adminListOrders",
-            "The orders of an activity in the ledger, oldest first, for an export",
+            "The orders of an activity in the ledger, newest first, for an export",
         )
-        .query("after", "Only orders after this one: the last of the previous page.", schemas.request::<OrderNo>())
-        .query("limit", "Maximum number of orders.", limit(1_000, 1_000))
-        .returns(200, "A page of orders.", page(schemas.response::<ExportedOrder<'_>>(), 1_000))
+        .paged(1_000, 1_000)
+        .returns(200, "A page of orders.", schemas.response::<Page<ExportedOrder<'_>>>())
         .refuses(&[Code::NotFound]),
         admin(
             Admin::Rebuild,
@@ -155,7 +155,6 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
 }
 
 fn orders(schemas: &mut Schemas) -> Vec<Operation> {
-    let letter = json!({ "type": "string", "maxLength": 100, "pattern": "^[A-Za-z0-9.-]*$" });
     let resolved = schemas.response::<ResolvedCallback>();
     let resolve = |endpoint, id, summary| {
         admin(endpoint, id, summary).returns(200, "Done.", resolved.clone()).refuses(&[Code::NotFound])
@@ -166,9 +165,8 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             "adminListDeadLetters",
             "Messages that could not be written: first those that wait for an operator, the newest first of each",
         )
-        .query("before", "Only letters after this one: the last of the previous page.", letter)
-        .query("limit", "Maximum number of letters.", limit(200, 200))
-        .returns(200, "A page of letters.", page(schemas.response::<DeadLetter>(), 200)),
+        .paged(200, 200)
+        .returns(200, "A page of letters.", schemas.response::<Page<DeadLetter>>()),
         admin(Admin::ReplayDeadLetter, "adminReplayDeadLetter", "Put a dead letter back into the queue")
             .returns(202, "It is queued.", schemas.response::<Requeued>())
             .refuses(&[Code::NotFound, Code::StateConflict]),
@@ -176,26 +174,27 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             .returns(200, "The order.", schemas.response::<OrderDetails<'_>>())
             .refuses(&[Code::NotFound]),
         admin(Admin::ListCallbacks, "adminListCallbacks", "Payment callbacks that wait for an operator, newest first")
-            .query(
-                "before",
-                "Only callbacks after this one: the `id` of the last of the previous page.",
-                json!({ "type": "string" }),
-            )
-            .query("limit", "Maximum number of callbacks.", limit(200, 200))
-            .returns(200, "A page of callbacks.", page(schemas.response::<Callback>(), 200)),
+            .paged(200, 200)
+            .returns(200, "A page of callbacks.", schemas.response::<Page<Callback>>()),
         resolve(Admin::ReplayCallback, "adminReplayCallback", "Apply a parked callback again"),
         resolve(Admin::RefundCallback, "adminRefundCallback", "Refund the payment of a parked callback")
             .refuses(&[Code::StateConflict]),
         resolve(Admin::DismissCallback, "adminDismissCallback", "Dismiss a parked callback"),
-        admin(Admin::ListRefunds, "adminListRefunds", "Refunds that no provider has confirmed, most attempts first")
-            .returns(200, "The refunds.", schemas.response::<Vec<Refund>>()),
+        admin(
+            Admin::ListRefunds,
+            "adminListRefunds",
+            "Refunds that no provider has confirmed, most attempts first: those of orders, then those of overpayments",
+        )
+        .paged(200, 200)
+        .returns(200, "A page of refunds.", schemas.response::<Page<Refund>>()),
     ]
 }
 
 fn events(schemas: &mut Schemas) -> Vec<Operation> {
     vec![
         admin(Admin::ListEvents, "adminListEvents", "The endpoint of events, how many wait, and those that failed")
-            .returns(200, "The events.", schemas.response::<Events>()),
+            .paged(200, 200)
+            .returns(200, "The endpoint, and a page of the events that failed.", schemas.response::<Events>()),
         admin(Admin::ReplayEvents, "adminReplayEvents", "Send the events of an order again, or all that failed")
             .body(true, schemas.strict_request::<ReplayEvents>())
             .returns(202, "How many are due again.", schemas.response::<EventsReplayed>()),
@@ -212,13 +211,8 @@ fn users(schemas: &mut Schemas) -> Vec<Operation> {
     let lift = |endpoint, id, summary| admin(endpoint, id, summary).returns_with(204, "There is none now.", &[], None);
     vec![
         admin(Admin::ListBans, "adminListBans", "The bans by operators that are in force, sorted by kind and name")
-            .query(
-                "after",
-                "Only bans after this one: `<kind>/<name>` of the last one of the page before.",
-                json!({ "type": "string", "pattern": "^((user|ip)/[^\\u0000]*)?$" }),
-            )
-            .query("limit", "The most bans to return.", limit(200, 200))
-            .returns(200, "The bans.", page(schemas.response::<ListedBan>(), 200)),
+            .paged(200, 200)
+            .returns(200, "A page of bans.", schemas.response::<Page<ListedBan>>()),
         set(Admin::BanUser, "adminBanUser", "Ban a user from every activity"),
         lift(Admin::LiftUserBan, "adminUnbanUser", "Lift the ban of a user"),
         set(Admin::BanAddress, "adminBanIp", "Ban an address from every activity"),

@@ -2,7 +2,7 @@
 
 use domain::{
     api::{
-        Live, Ready,
+        Live, Page, Ready,
         visitors::{ActivityDocument, ListedActivity},
     },
     gate::GateDocument,
@@ -24,7 +24,9 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     vec![
         Operation::new(Activity::List, "listActivities", "The published activities, newest start first")
             .tag("activities")
-            .returns(200, "The activities; cacheable for a second.", schemas.response::<Vec<ListedActivity<'_>>>()),
+            .describe("At most 200: the 150 that end next, and the 50 that ended last.")
+            .paged(200, 200)
+            .returns(200, "A page of them; cacheable for a second.", schemas.response::<Page<ListedActivity<'_>>>()),
         Operation::new(Activity::Info, "getActivity", "An activity, its rules, and what is left")
             .tag("activities")
             .returns(200, "The activity; cacheable for a second.", schemas.response::<ActivityDocument<'_>>())
