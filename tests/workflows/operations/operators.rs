@@ -175,7 +175,10 @@ async fn a_price_or_a_longer_time_for_refunds_on_sale_is_set_only_by_who_may() {
             }
             assert_eq!(fixture.stored().await.spec.skus, old.skus);
             let changed = clerk.put(&fixture.activity, renamed.clone(), None).await.unwrap();
-            assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}: {changed:?}");
+            assert!(
+                matches!(changed, OperationOutcome::Done(_) | OperationOutcome::Unchanged(_)),
+                "{ledger}: {changed:?}"
+            );
         }
         let changed = fixture.operator().put(&fixture.activity, cheaper.clone(), None).await.unwrap();
         assert!(matches!(changed, OperationOutcome::Done(_)), "{ledger}: {changed:?}");

@@ -182,7 +182,8 @@ mod tests {
             let schema = document.pointer(target).filter(|_| !target.is_empty()).unwrap_or(schema);
             assert_ne!(schema["type"], "array", "{path}");
             let parameters = operations["get"]["parameters"].as_array().cloned().unwrap_or_default();
-            let names: Vec<_> = parameters.iter().filter(|it| it["in"] == "query").map(|it| it["name"].clone()).collect();
+            let names: Vec<_> =
+                parameters.iter().filter(|it| it["in"] == "query").map(|it| it["name"].clone()).collect();
             let is_paged = names == ["before", "limit"];
             let members = &schema["properties"];
             assert_eq!(members["items"].is_object() && members["next"].is_object(), is_paged, "{path}: {names:?}");

@@ -148,7 +148,6 @@ pub struct ReplayEvents {
     pub order_no: Option<OrderNo>,
     /// True for all events that failed.
     #[serde(default)]
-    #[schemars(extend("const" = true))]
     pub failed: bool,
 }
 

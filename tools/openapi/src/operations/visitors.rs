@@ -24,7 +24,7 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     vec![
         Operation::new(Activity::List, "listActivities", "The published activities, newest start first")
             .tag("activities")
-            .describe("At most 200: the 150 that end next, and the 50 that ended last.")
+            .describe("At most 200: the 150 that end next, and the 50 that ended last. A cache may answer all, whatever `limit`.")
             .paged(200, 200)
             .returns(200, "A page of them; cacheable for a second.", schemas.response::<Page<ListedActivity<'_>>>()),
         Operation::new(Activity::Info, "getActivity", "An activity, its rules, and what is left")
