@@ -9,8 +9,6 @@ def rules(code, country):
     form, needed = country.get("fmt", "%N%n%O%n%A%n%C"), country.get("require", "AC")
     used = "".join(letter for letter in "CSZ" if "%" + letter in form)
     lines = {"used": used, "required": "".join(letter for letter in used if letter in needed)}
-    if "Z" in used and "zip" in country:
-        lines["postal_code"] = country["zip"]
     return json.dumps(code) + ":" + json.dumps(lines, separators=(",", ":"))
 
 

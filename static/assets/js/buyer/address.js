@@ -15,7 +15,7 @@ const typedKey = (orderNo) => `stampede.typed.${orderNo}`;
 /** What the receipt says of the address that was sent, without the street; forgotten as above. */
 const sentKey = (orderNo) => `stampede.sent_to.${orderNo}`;
 
-/** Country → the lines that its addresses use and need, and its postal codes, by Google's address data. */
+/** Country → the lines that its addresses use and need, by Google's address data. */
 const RULES = JSON.parse(byId("address-fields").textContent);
 const LINES = [["C", "city"], ["S", "state"], ["Z", "postal_code"]];
 
@@ -74,17 +74,13 @@ export function fill(orderNo) {
 
 /** Shows the lines that addresses in the chosen country use, and demands those that they need. */
 function fitToCountry() {
-  const { used, required, postal_code: pattern } = RULES[byId("country").value] ?? { used: "CSZ", required: "C" };
+  const { used, required } = RULES[byId("country").value] ?? { used: "CSZ", required: "C" };
   for (const [letter, name] of LINES) {
     const field = byId(name);
     field.required = required.includes(letter);
     field.disabled = !used.includes(letter);
     setVisible(field.parentElement, !field.disabled);
   }
-  // `pattern` of an input minds the letter case.
-  const code = byId("postal_code");
-  const isWrong = pattern && code.value && !new RegExp(`^(?:${pattern})$`, "i").test(code.value.trim());
-  code.setCustomValidity(isWrong ? t("order.postal_code_wrong") : "");
 }
 
 /** Reads the form, and saves the address on this device or removes it, as the buyer chose. */

@@ -191,7 +191,6 @@ export const words = {
   "order.postal_code": "Postal code",
   "order.city": "City",
   "order.state": "State or province",
-  "order.postal_code_wrong": "This country has no such postal code.",
   "order.country": "Country or region",
   "order.phone": "Phone (for the delivery)",
   "order.remember": "Keep this address on this device",

@@ -191,7 +191,6 @@ export const words = {
   "order.postal_code": "邮政编码",
   "order.city": "城市",
   "order.state": "省/州",
-  "order.postal_code_wrong": "该国家/地区没有这样的邮政编码。",
   "order.country": "国家/地区",
   "order.phone": "手机号（用于配送）",
   "order.remember": "在此设备上保存该地址",
