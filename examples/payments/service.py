@@ -30,6 +30,7 @@ def close_session(data):
 
 
 def create_refund(data):
+    # Those that the app asked for. Parts that the shop refunds by itself are no answer to it.
     made = {payment: refund for refund, (payment, state) in refunds.items() if state != "failed"}
     if data["payment"] in made:
         return get_refund({"refund": made[data["payment"]]})

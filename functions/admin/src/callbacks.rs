@@ -35,7 +35,7 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
     Ok(Response::json(200, &Page::new(found, limit, |callback| callback.id.clone())))
 }
 
-/// Handles `GET …/refunds?before=&limit=`: unconfirmed refunds, those of orders first, most attempts first of each kind.
+/// Handles `GET …/refunds?before=&limit=`: unconfirmed refunds, those of orders first, the latest of each sale first.
 pub async fn refunds(request: &Request) -> Result<Response, ApiError> {
     let before = paging::before(request).unwrap_or_default();
     let limit = paging::limit(request, MAX_PAGE)?;

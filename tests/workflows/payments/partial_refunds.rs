@@ -228,6 +228,8 @@ async fn parts_that_add_up_to_the_payment_refund_the_order() {
         case.send(1).await;
         assert_eq!(bank.refunds.take(), [0; 0], "{ledger}");
         assert_eq!(case.fixture.units().await, (5, 0, 0), "{ledger}");
+        // The bank could not pay it out.
+        assert_eq!(case.apply("bounced", "refund.failed", "two", 20).await, CallbackEffect::Parked, "{ledger}");
     }
 }
 

@@ -144,6 +144,7 @@ pub struct Requeued {
 #[schemars(inline, extend("minProperties" = 1, "maxProperties" = 1))]
 pub struct ReplayEvents {
     /// All events of this order.
+    #[serde(default)]
     #[schemars(with = "OrderNo")]
     pub order_no: Option<OrderNo>,
     /// True for all events that failed.

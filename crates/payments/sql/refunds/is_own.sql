@@ -5,7 +5,7 @@ WHERE r.order_no = ?1 AND r.payment = ?2 AND r.currency = ?5 AND (
     r.refund = CAST(?3 AS TEXT)
     OR REPLACE(r.failed_refunds, '[' || CAST(?3 AS TEXT) || ']', '') <> r.failed_refunds
   )
-  OR CAST(?4 AS BIGINT) = r.amount - (
+  OR r.state <> 'confirmed' AND CAST(?4 AS BIGINT) = r.amount - (
     SELECT COALESCE(SUM(p.amount), 0)
     FROM partial_refunds p
     WHERE p.payment = ?2 AND p.refund <> CAST(?6 AS TEXT)

@@ -79,7 +79,8 @@ pub(super) fn parse_row(row: Vec<SqlValue>) -> Result<Callback, StoreError> {
 pub enum RecordIf {
     /// All.
     Always,
-    /// Those of orders and of overpayments that the ledger has.
+    /// Those of orders and of overpayments that the ledger has, and failed refunds of their payments, whatever number a
+    /// tool of the shop gave them.
     Known,
     /// Those of orders whose buyer may have paid at the callback's provider: it opened the order's session, or the ledger
     /// lost who did. Of an order that was released without a session nothing was lost.
@@ -92,7 +93,8 @@ impl RecordIf {
             Self::Always => "1 = 1",
             Self::Known => {
                 "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3) \
-                 OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?4)"
+                 OR EXISTS (SELECT 1 FROM overpayments p WHERE p.payment = ?4) \
+                 OR ?2 = 'refund.failed' AND ?4 <> '' AND EXISTS (SELECT 1 FROM orders o WHERE o.payment = ?4)"
             }
             Self::MayHavePaid => {
                 "EXISTS (SELECT 1 FROM orders o WHERE o.order_no = ?3 AND (o.provider = ?9 OR o.provider = '' \

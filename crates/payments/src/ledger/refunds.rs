@@ -325,7 +325,7 @@ impl Refund {
     }
 }
 
-/// Lists up to `limit` unconfirmed refunds for operators: those of orders first, most attempts first of each kind. Begins
+/// Lists up to `limit` unconfirmed refunds for operators: those of orders first, by number, then by payment. Begins
 /// after the one with the cursor `before`, unless it is empty.
 pub async fn list_unconfirmed<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Refund>, StoreError> {
     let (before_kind, before_key) = before.split_once('/').unwrap_or_default();
@@ -337,12 +337,12 @@ pub async fn list_unconfirmed<S: Sql>(sql: &S, before: &str, limit: i64) -> Resu
             (RefundKind::Orders, "overpayments") => continue,
             (RefundKind::Orders, "orders") | (RefundKind::Overpayments, "overpayments") => {
                 params.push(before_key.into());
-                format!("AND (attempts, {key}) < (SELECT b.attempts, b.{key} FROM {table} b WHERE b.{key} = ?2)")
+                format!("AND {key} < ?2")
             }
             _ => String::new(),
         };
         let statement = format!(
-            "SELECT {} FROM {table} WHERE state <> 'confirmed' {older} ORDER BY attempts DESC, {key} DESC \
+            "SELECT {} FROM {table} WHERE state <> 'confirmed' {older} ORDER BY {key} DESC \
              LIMIT CAST(?1 AS BIGINT)",
             columns(kind)
         );

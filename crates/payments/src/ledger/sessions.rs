@@ -104,7 +104,8 @@ pub async fn save<S: Sql>(
 /// Records that no session could be opened: while none is, the end of the order is no strike (B8).
 pub async fn record_failed_checkout<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
     let statement = "UPDATE orders SET checkout_failed = 1 \
-         WHERE order_no = ?1 AND status = 'pending_payment' AND checkout_failed = 0";
+         WHERE order_no = ?1 AND status = 'pending_payment' AND checkout_failed = 0 \
+         AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.order_no = ?1 AND s.state = 'open')";
     sql.run(statement, vec![order_no.to_string().into()]).await.map(|_| ())
 }
 

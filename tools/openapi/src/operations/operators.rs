@@ -183,7 +183,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         admin(
             Admin::ListRefunds,
             "adminListRefunds",
-            "Refunds that no provider has confirmed, most attempts first: those of orders, then those of overpayments",
+            "Refunds that no provider has confirmed: those of orders, then those of overpayments",
         )
         .paged(200, 200)
         .returns(200, "A page of refunds.", schemas.response::<Page<Refund>>()),
