@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use domain::{activity::ActivityState, ids::ActivityId};
 use futures::future::join;
-use operations::commands::activities::{DeleteOutcome, OperationOutcome, delete_draft};
+use operations::commands::activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft};
 use orders::dead_letters;
 use sale::ledger::activities::{self, Activity};
 use stores::{Sql, ports::SqlValue};
@@ -50,6 +50,11 @@ async fn a_draft_that_has_orders_is_not_deleted() {
         assert!(matches!(refused, DeleteOutcome::Conflict(_)), "{ledger}: {refused:?}");
         assert!(activities::load(&fixture.sql, &fixture.activity).await.unwrap().is_some(), "{ledger}");
         assert!(fixture.ledger_status(&order_no).await.is_some(), "{ledger}");
+        // Published as ended, which sells nothing, it is seen by sweeps.
+        let now = fixture.stored().await.spec.ends_at;
+        let operator = OperatorContext { now, ..fixture.operator() };
+        let published = operator.set_state(&fixture.activity, ActivityState::Published).await.unwrap();
+        assert!(!matches!(published, OperationOutcome::Conflict(_)), "{ledger}: {published:?}");
     }
 }
 

@@ -13,6 +13,7 @@ use domain::{
     ids::{ActivityId, SkuId},
     time::Millis,
 };
+use orders::ledger::order_rows;
 use sale::{
     ledger::activities::{self, Activity},
     warm_up::{self, LowerOutcome},
@@ -265,7 +266,11 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         if !allowed {
             return conflict(format!("The sale is {}: it cannot become {}.", old.state.as_str(), state.as_str()));
         }
-        if (old.state, state) == (ActivityState::Draft, ActivityState::Published) && old.spec.ends_at <= self.now {
+        // One with orders is of a ledger that was restored: it is published as ended.
+        if (old.state, state) == (ActivityState::Draft, ActivityState::Published)
+            && old.spec.ends_at <= self.now
+            && order_rows::count(self.sql, id).await? == 0
+        {
             return conflict(format!("The sale's end, {}, is past: set a later one first.", old.spec.ends_at));
         }
         let new = Activity { state, ..self.prepare_change(&old).await? };
