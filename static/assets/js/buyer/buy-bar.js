@@ -21,7 +21,7 @@ addEventListener("pointerdown", ({ target }) => (pressed = target.closest?.(".bu
  * pointer went down on it; a keyboard and assistive technology click without a pointer.
  */
 export function startBar(actions) {
-  const left = () => byId("skus").scrollIntoView({ block: "center" });
+  const left = () => (document.querySelector("#skus .sku:not(.is-out)") ?? byId("skus")).scrollIntoView({ block: "center" });
   byId("buy").addEventListener("click", ({ detail, currentTarget: { dataset } }) => {
     if (detail === 0 || pressed === dataset.action) ({ left, ...actions })[dataset.action]?.();
   });

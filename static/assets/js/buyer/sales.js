@@ -104,7 +104,7 @@ function largeCard(activity) {
         ? live({ class: "clock", testid: "drop-clock" }, () => (clock.isSet() ? countdown(clock.millisecondsUntil(activity.starts_at)) : "--:--:--"))
         : stock(activity),
       live({ class: "quiet" }, () => period(activity.starts_at, activity.ends_at, clock.now() || undefined)),
-      go("primary"),
+      go(isScheduled ? "" : "primary"),
     ),
   );
 }
@@ -119,7 +119,7 @@ const tile = (activity) => link(
   price(activity),
   stock(activity),
   live({ class: "quiet" }, () => (phaseOf(activity) === "paused" ? t("chip.paused") : t("list.until", { time: dayAndTimeInside(activity.ends_at, clock.now() || undefined) }))),
-  go(),
+  ...(activity.sold_out || phaseOf(activity) === "paused" ? [] : [go("primary")]),
 );
 
 const row = (activity) => link(
