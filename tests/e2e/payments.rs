@@ -202,7 +202,7 @@ async fn a_draft_with_a_price_that_the_provider_cannot_charge_is_not_published()
         let (saved, path) = put(price, currency).await;
         let published = app.call_admin(Method::POST, &format!("{path}/publish"), &Value::Null).await;
         for response in [saved, published] {
-            let response = response.of(&format!("{price} {currency}")).is(status);
+            let response = response.of(format!("{price} {currency}")).is(status);
             if status == 400 {
                 response.points_at("/skus/0/price");
             }

@@ -155,7 +155,7 @@ impl Sale {
         let Self { fixture, .. } = self;
         let done = |result: Result<CommandOutcome, StoreError>| matches!(result, Ok(CommandOutcome::Done(_)));
         let applied = |result| matches!(result, Ok(CallbackEffect::Changed));
-        let operated = |result| matches!(result, Ok(OperationOutcome::Done(_)));
+        let operated = |result| matches!(result, Ok(OperationOutcome::Done(_) | OperationOutcome::Unchanged(_)));
         let checkout = fixture.checkout(&self.provider, &self.checked_out, "sealed");
         let results = [
             ("pay", applied(fixture.apply_callback("payment.succeeded", &self.paid, "e", 100).await)),

@@ -89,7 +89,7 @@ mod tests {
             r#"<img class="picture large" src="/lamp.png" alt="">"#,
             r#"<span data-zh="灯">&lt;b&gt;Lamps</span>"#,
             r#"<data value="19.05" data-currency="EUR">"#,
-            r#"<time datetime="9000-01-01T10:00:00Z">9000-01-01 10:00 UTC</time>"#,
+            r#"<time datetime="9000-01-01T10:00:00.000Z">9000-01-01 10:00 UTC</time>"#,
         ] {
             assert!(card.contains(part), "{card}");
         }

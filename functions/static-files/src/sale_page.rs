@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(content("title"), r#"<span data-en="Fine lamps" data-zh="灯">Lamps</span>"#);
         assert_eq!(content("picture"), r#"<img class="picture large" src="/lamp.png" alt="">"#);
         assert_eq!(content("price"), r#"<data value="19.05" data-currency="EUR">19.05 EUR</data>"#);
-        let start = r#"<time datetime="2026-01-01T10:00:00Z">2026-01-01 10:00 UTC</time> – <time"#;
+        let start = r#"<time datetime="2026-01-01T10:00:00.000Z">2026-01-01 10:00 UTC</time> – <time"#;
         assert!(content("when").starts_with(start), "{}", content("when"));
         assert_eq!(data.key, "lamps.3.\"scheduled\"");
     }

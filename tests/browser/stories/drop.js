@@ -1,6 +1,6 @@
 // A drop as its visitors meet it: the moment, the cards, who may take part, and who comes too late.
 
-import { call, publish, reserve, signIn, stock, unique } from "../support/app.js";
+import { call, publish, publishEnded, reserve, signIn, stock, unique } from "../support/app.js";
 import { buyNow, changeAnswers, holdAnswers, openSale, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
 import { openState, STATES } from "../support/states.js";
 import { expect, test } from "../support/test.js";
@@ -119,7 +119,7 @@ test("who may take part is said before the start, and why this buyer may not; th
 });
 
 test("an ended sale is calm for a buyer who is signed in: no error, no stock, and what is next", async ({ page }) => {
-  const { id } = await publish({ startsIn: -10_000, duration: 9_000 });
+  const id = await publishEnded();
   await page.goto(`/sale?activity=${id}`);
   await signInOnPage(page, unique("late"));
   await page.reload();

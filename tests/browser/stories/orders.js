@@ -81,7 +81,7 @@ test("the list asks for an order while it can change and the page is shown, and 
   let status = "queued";
   let isRefused = false;
   let [asked, refused] = [0, 0];
-  await changeAnswers(page, /\/api\/orders\?/, (orders) => orders.map((listed) => ({ ...listed, status })));
+  await changeAnswers(page, /\/api\/orders\?/, (page) => ({ ...page, items: page.items.map((listed) => ({ ...listed, status })) }));
   await page.route(`**/api/orders/${order}`, async (route) => {
     asked += 1;
     if (isRefused) {

@@ -49,13 +49,13 @@ test("the queue's bar goes on after a reload", async ({ page }) => {
   const shown = { status: "queued", ahead: 100, estimated_wait_ms: 150_000 };
   await openOrder(page, { shown });
   const share = () => page.getByTestId("queue-fill").evaluate((fill) => Number(fill.style.getPropertyValue("--share")));
-  await untilText(page, "ahead", "Orders before yours: 100");
+  await untilText(page, "ahead", "Orders ahead: 100");
   await untilText(page, "order", "about 3 min");
   shown.ahead = 40;
-  await untilText(page, "ahead", "Orders before yours: 40");
+  await untilText(page, "ahead", "Orders ahead: 40");
   expect(await share()).toBeCloseTo(0.6);
   await page.reload();
-  await untilText(page, "ahead", "Orders before yours: 40");
+  await untilText(page, "ahead", "Orders ahead: 40");
   expect(await share()).toBeCloseTo(0.6);
 });
 

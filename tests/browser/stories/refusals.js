@@ -1,6 +1,6 @@
 // Refusals: sold out, limit per user, paused, ended (A4, B9).
 
-import { call, callAdmin, changeSale, publish, reserve, signIn, unique, untilOrder } from "../support/app.js";
+import { call, callAdmin, changeSale, publish, publishEnded, reserve, signIn, unique, untilOrder } from "../support/app.js";
 import { buyNow, changeAnswers, goToPayment, holdAnswers, openSale, recordText, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
@@ -99,7 +99,7 @@ test("a gate that is briefly missing is polled again", async ({ page }) => {
 });
 
 test("an ended sale and an unknown sale each show a message", async ({ page }) => {
-  const { id } = await publish({ startsIn: -10_000, duration: 9_000 });
+  const id = await publishEnded();
   await page.goto(`/sale?activity=${id}`);
   await untilText(page, "outcome", "This drop has ended");
   await page.goto(`/sale?activity=${unique("nothing")}`);

@@ -48,8 +48,16 @@ export async function publish({
     skus: [{ sku: "item", name: "The item", price: 1_999, currency: "EUR", total }],
     ...overrides,
   });
-  await untilPhase(id, { phases: ["scheduled", "open", "ended"] });
+  await untilPhase(id, { phases: ["scheduled", "open"] });
   return { id, startsAt };
+}
+
+/** Publishes an activity that is over, since an operator has closed it. Resolves to its id. */
+export async function publishEnded() {
+  const { id } = await publish();
+  await callAdmin("POST", `/activities/${id}/close`);
+  await untilPhase(id, { phases: ["ended"] });
+  return id;
 }
 
 /** Publishes an activity, and reserves a unit of it for a buyer. Resolves to all three when the order can be paid. */
