@@ -171,7 +171,7 @@ async fn a_callback_about_an_order_that_the_app_never_made_is_counted_and_not_he
     };
     let before = counted().await;
     let foreign = format!("nowhere.{}", ulid::Ulid::from_parts(1, fastrand::u128(..)));
-    let order_numbers = [foreign.as_str(), "", "no order number", "a\u{0}b"];
+    let order_numbers = [foreign.as_str(), "", "no order number", "a.b"];
     for kind in ["payment.succeeded", "refund.succeeded"] {
         for (index, order_no) in order_numbers.into_iter().enumerate() {
             let body = TestApp::callback_body(kind, order_no, "s");
