@@ -186,7 +186,7 @@ impl Sale {
             seen += &format!("{}: {ledger:?} {redis:?}\n", order.ulid());
         }
         let refunds = run(&observer.sql, "SELECT COUNT(*) FROM refunds").await;
-        let letters = dead_letters::list(&observer.sql, "", 10).await.unwrap();
+        let letters = dead_letters::list(&observer.sql, None, 10).await.unwrap();
         let keys = Keys::of(&observer.activity);
         let held = observer.redis.command("HGET", vec![keys.order(self.late.ulid()).into(), "live".into()]);
         let held_late = held.await.unwrap() == [RedisValue::Bytes(b"1".to_vec())];
@@ -231,7 +231,7 @@ async fn check(cause: Cause, only_orders: bool) {
     }
     let stored = activities::load(&sale.fixture.sql, &sale.fixture.activity).await.unwrap().unwrap();
     assert_eq!(stored.spec.skus[0].total, 25 + restocked, "{context}");
-    assert!(dead_letters::list(&sale.fixture.sql, "", 10).await.unwrap().is_empty(), "{context}");
+    assert!(dead_letters::list(&sale.fixture.sql, None, 10).await.unwrap().is_empty(), "{context}");
     sale.fixture.units().await;
 }
 

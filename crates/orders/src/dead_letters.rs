@@ -1,6 +1,9 @@
 //! Dead letters (D4, I4): orders that could not be written, kept for an operator, who can requeue them.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display, Formatter},
+};
 
 use domain::{
     ids::OrderNo,
@@ -38,6 +41,43 @@ pub struct DeadLetter {
 
 const COLUMNS: &str = "order_no, message, reason, died_at, replayed_at";
 
+/// A position in the list of dead letters: where one was when it was listed, also if it has been requeued since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    waits: bool,
+    died_at: i64,
+    order_no: String,
+}
+
+impl Cursor {
+    /// The position of a listed letter.
+    #[must_use]
+    pub fn of(letter: &DeadLetter) -> Self {
+        let waits = letter.replayed_at < letter.died_at;
+        Self { waits, died_at: letter.died_at.0, order_no: letter.order_no.clone() }
+    }
+
+    /// Reads what [`Display`] wrote.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (waits, rest) = text.split_once('.')?;
+        let (died_at, order_no) = rest.split_once('.')?;
+        let waits = match waits {
+            "waits" => true,
+            "requeued" => false,
+            _ => return None,
+        };
+        Some(Self { waits, died_at: died_at.parse().ok()?, order_no: order_no.to_owned() })
+    }
+}
+
+impl Display for Cursor {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Cursor { waits, died_at, order_no } = self;
+        write!(f, "{}.{died_at}.{order_no}", if *waits { "waits" } else { "requeued" })
+    }
+}
+
 /// Result of [`requeue`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequeueOutcome {
@@ -70,14 +110,11 @@ pub async fn record<S: Sql>(sql: &S, letters: &[(String, String, &str)], now: Mi
 }
 
 /// Lists up to `limit` dead letters: first those not requeued since they last failed, then the others, each newest
-/// first. Starts after the dead letter `before`, unless it is empty.
-pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
-    let cursor = if before.is_empty() { None } else { Some(load_any(sql, before).await?) };
-    let (mut waits, mut after) = match cursor {
-        None => (true, (i64::MAX, String::new())),
-        Some(None) => return Ok(Vec::new()),
-        Some(Some(letter)) => (letter.replayed_at < letter.died_at, (letter.died_at.0, letter.order_no)),
-    };
+/// first. Starts after the position `before`.
+pub async fn list<S: Sql>(sql: &S, before: Option<Cursor>, limit: i64) -> Result<Vec<DeadLetter>, StoreError> {
+    let Cursor { mut waits, died_at, order_no } =
+        before.unwrap_or(Cursor { waits: true, died_at: i64::MAX, order_no: String::new() });
+    let mut after = (died_at, order_no);
     // Each part is a range of an index of its own.
     let mut letters = Vec::new();
     loop {
@@ -100,13 +137,8 @@ pub async fn list<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<DeadL
 
 /// Loads a dead letter.
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<DeadLetter>, StoreError> {
-    load_any(sql, &order_no.to_string()).await
-}
-
-/// Loads a dead letter, which may be of a message that cannot be parsed.
-async fn load_any<S: Sql>(sql: &S, order_no: &str) -> Result<Option<DeadLetter>, StoreError> {
     let statement = format!("SELECT {COLUMNS} FROM dead_letters WHERE order_no = ?1");
-    sql.run(&statement, vec![order_no.into()]).await?.into_iter().next().map(parse_row).transpose()
+    sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().next().map(parse_row).transpose()
 }
 
 /// Loads the failed order of a dead letter; `None` if there is no such letter, or its message cannot be parsed.

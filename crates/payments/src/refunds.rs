@@ -19,9 +19,22 @@ use crate::{
 /// Milliseconds after a failed refund until a new one is sent.
 const RETRY_AFTER_FAILURE_MS: i64 = 60_000;
 
-/// Error text that operators see for a refund that cannot be sent.
+/// Error text that operators see for a refund whose payment's id is lost.
 const PAYMENT_ID_LOST: &str =
     "the ledger lost the payment's id: let the provider send its callback of the payment again";
+
+/// Error text that operators see for a refund of which nothing is left.
+const NOTHING_LEFT: &str = "all of the payment may be refunded, by a report that names no refund: compare with the \
+     provider, and let it report the one that succeeded with its id";
+
+/// Why a refund is not sent, if the provider could only refuse it.
+fn why_unsendable(refund: &Refund) -> Option<&'static str> {
+    match refund.rest().amount {
+        _ if refund.payment == LOST_PAYMENT => Some(PAYMENT_ID_LOST),
+        ..=0 if refund.refund.is_empty() => Some(NOTHING_LEFT),
+        _ => None,
+    }
+}
 
 /// A refund that the provider did not accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,15 +50,15 @@ pub struct FailedAttempt {
 pub struct SendReport {
     /// Number of refunds sent to the provider.
     pub attempted: usize,
-    /// Refunds that were not accepted, including those without a payment id.
+    /// Refunds that were not accepted, including those that were not sent.
     pub failed: Vec<FailedAttempt>,
 }
 
 /// Sends up to `limit` due refunds of each kind, concurrently.
 ///
 /// A refund of nothing is done here: its buyer's request ended between two statements, or the order is restored. One
-/// whose payment id was lost is not sent, because the provider could only refuse it. It waits until a callback
-/// of the payment restores the id (see `operations::upkeep::backfill`).
+/// that the provider could only refuse waits for a callback, which restores the payment's id (see
+/// `operations::upkeep::backfill`) or completes the refund.
 ///
 /// # Errors
 /// Any [`StoreError`]: results that were not recorded are requested again at the next attempt.
@@ -59,13 +72,13 @@ pub async fn send_due<R: Redis, S: Sql, P: Provider>(
     let due = refunds::claim_due(sql, now, limit).await?;
     let is_free = |refund: &Refund| refund.kind == RefundKind::Orders && refund.money.amount == 0;
     let (free, due): (Vec<_>, Vec<_>) = due.into_iter().partition(is_free);
-    let (without_payment_id, due): (Vec<_>, Vec<_>) =
-        due.into_iter().partition(|refund| refund.payment == LOST_PAYMENT);
+    let (unsendable, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|refund| why_unsendable(refund).is_some());
     let results = join_all(due.iter().map(|refund| provider.refund(refund))).await;
     let mut report = SendReport { attempted: due.len(), failed: Vec::new() };
-    for refund in without_payment_id {
-        refunds::record_attempt(sql, &refund, &RefundAttempt::Unknown(PAYMENT_ID_LOST.to_owned(), now)).await?;
-        report.failed.push(FailedAttempt { order_no: refund.order_no, reason: PAYMENT_ID_LOST.to_owned() });
+    for refund in unsendable {
+        let reason = why_unsendable(&refund).unwrap_or_default().to_owned();
+        refunds::record_attempt(sql, &refund, &RefundAttempt::Unknown(reason.clone(), now)).await?;
+        report.failed.push(FailedAttempt { order_no: refund.order_no, reason });
     }
     for (refund, result) in due.iter().zip(results) {
         sql.forget_timeouts();

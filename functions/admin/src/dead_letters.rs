@@ -6,7 +6,7 @@ use domain::{
     ids::OrderNo,
     order::OrderStatus,
 };
-use orders::dead_letters::{self, RequeueOutcome};
+use orders::dead_letters::{self, Cursor, RequeueOutcome};
 use platform::{
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
@@ -18,18 +18,18 @@ use crate::call::Outcome;
 
 /// Handles `GET …/dead-letters?before=&limit=`: letters that were not requeued since they last failed come first.
 ///
-/// A page has up to `limit` letters (default and maximum: 200). `before` is not parsed as an order number, because a letter
-/// that could not be read has none.
+/// A page has up to `limit` letters (default and maximum: 200).
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
-    let before = request.query_param("before").unwrap_or_default();
-    let is_id_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-    if before.len() > 100 || !before.bytes().all(is_id_byte) {
-        let error = FieldError::new("?before", "must be the next of a page");
-        return Err(Problem::invalid(vec![error]).into());
-    }
+    let before = match paging::before(request) {
+        None => None,
+        Some(text) => {
+            let refused = || Problem::invalid(vec![FieldError::new("?before", "must be the next of a page")]);
+            Some(Cursor::parse(&text).ok_or_else(refused)?)
+        }
+    };
     let limit = paging::limit(request, 200)?;
     let found = dead_letters::list(&SpinLedger::open().await, before, limit + 1).await?;
-    Ok(Response::json(200, &Page::new(found, limit, |letter| letter.order_no.clone())))
+    Ok(Response::json(200, &Page::new(found, limit, |letter| Cursor::of(letter).to_string())))
 }
 
 /// Handles `POST …/dead-letters/:order_no/replay`: puts the order back into the queue.

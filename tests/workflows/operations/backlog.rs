@@ -49,7 +49,7 @@ async fn pending_work_is_counted_until_it_is_done() {
         assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");
         assert_eq!(count().await.dead_letters, 1, "{ledger}");
         fixture.restock(1).await;
-        let dead_letter = orders::dead_letters::list(&fixture.sql, "", 200).await.unwrap().remove(0);
+        let dead_letter = orders::dead_letters::list(&fixture.sql, None, 200).await.unwrap().remove(0);
         let dead_letter = domain::ids::OrderNo::parse(&dead_letter.order_no).unwrap();
         orders::dead_letters::requeue(&fixture.redis, &fixture.sql, &dead_letter).await.unwrap();
         assert_eq!(count().await.dead_letters, 0, "{ledger}: a requeued message still counts as a dead letter");

@@ -33,7 +33,7 @@ async fn a_draft_is_deleted_and_an_activity_that_was_published_is_not() {
         let letter = (format!("{draft}.01"), "of an earlier sale of that name".to_owned(), "undeliverable");
         dead_letters::record(&fixture.sql, std::slice::from_ref(&letter), NOW).await.unwrap();
         assert_eq!(delete_draft(&fixture.sql, &draft).await.unwrap(), DeleteOutcome::Deleted, "{ledger}");
-        assert_eq!(dead_letters::list(&fixture.sql, "", 2).await.unwrap().len(), 1, "{ledger}");
+        assert_eq!(dead_letters::list(&fixture.sql, None, 2).await.unwrap().len(), 1, "{ledger}");
         let skus = fixture.sql.run("SELECT activity FROM skus", Vec::new()).await.unwrap();
         assert_eq!(skus, [[SqlValue::Text(fixture.activity.to_string())]], "{ledger}");
     }

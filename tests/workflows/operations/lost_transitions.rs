@@ -50,7 +50,7 @@ async fn a_sold_out_activity_keeps_the_order_that_took_a_released_unit() {
             rebuild_and_resume(&fixture).await;
             fixture.assert_status(&released, OrderStatus::Cancelled, ledger).await;
             fixture.assert_status(&kept, OrderStatus::PendingPayment, ledger).await;
-            assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+            assert_eq!(dead_letters::list(&fixture.sql, None, 200).await.unwrap(), [], "{ledger}");
             assert_eq!(fixture.refusal(2, "bob", 1).await, None, "{ledger}");
             assert_eq!(fixture.refusal(3, "cyd", 1).await, Some(Code::SoldOut), "{ledger}");
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
@@ -153,7 +153,7 @@ async fn a_unit_released_since_the_backup_goes_to_the_buyer_who_paid_for_it() {
             fixture.assert_status(&released, end, ledger).await;
             fixture.assert_status(&paid, OrderStatus::Paid, ledger).await;
             assert_eq!(fixture.units().await, (0, 0, 1), "{ledger}");
-            assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+            assert_eq!(dead_letters::list(&fixture.sql, None, 200).await.unwrap(), [], "{ledger}");
             assert_eq!(fixture.claim_open_refunds().await, 0, "{ledger}");
         }
     }
@@ -179,7 +179,7 @@ async fn a_paid_order_without_a_free_unit_in_the_restored_ledger_is_refunded() {
             fixture.assert_status(&held, OrderStatus::PendingPayment, ledger).await;
             assert_refund_waits_for_payment_id(&fixture, &paid, ledger).await;
             assert_eq!(fixture.units().await, (0, 1, 0), "{ledger}");
-            assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+            assert_eq!(dead_letters::list(&fixture.sql, None, 200).await.unwrap(), [], "{ledger}");
         }
     }
 }
@@ -196,7 +196,7 @@ async fn paid_orders_come_first_if_the_restored_ledger_has_too_few_units() {
         fixture.assert_status(&paid, OrderStatus::Paid, ledger).await;
         assert_eq!(fixture.ledger_status(&waiting).await, None, "{ledger}");
         assert_eq!(fixture.redis_status(&waiting).await, Some(OrderStatus::Failed), "{ledger}");
-        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 1, "{ledger}");
+        assert_eq!(dead_letters::list(&fixture.sql, None, 200).await.unwrap().len(), 1, "{ledger}");
     }
 }
 

@@ -47,7 +47,7 @@ async fn orders_of_a_later_epoch_than_the_ledgers_are_written_and_their_transiti
         assert_eq!(fixture.redis_status(&fixture.order_no(2)).await, Some(OrderStatus::Cancelled), "{ledger}");
         assert_eq!(fixture.units().await, (1, 1, 1), "{ledger}");
         assert_eq!(fixture.check_gates().await, (0, 0), "{ledger}: once");
-        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(dead_letters::list(&fixture.sql, None, 200).await.unwrap(), [], "{ledger}");
     }
 }
 
@@ -77,7 +77,7 @@ async fn an_activity_restocked_and_sold_since_the_backup_keeps_its_restock_when_
         let fixture = new_fixture(ledger, 1, 1).await;
         sell_restock_then_restore_ledger(&fixture).await;
         assert_eq!(rebuild_and_resume(&fixture).await, RebuildOutcome::Done { orders: 3, epoch: 2 }, "{ledger}");
-        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap(), [], "{ledger}");
+        assert_eq!(dead_letters::list(&fixture.sql, None, 200).await.unwrap(), [], "{ledger}");
         assert_eq!(fixture.units().await, (0, 3, 0), "{ledger}");
     }
 }
@@ -211,7 +211,7 @@ async fn an_order_without_a_free_unit_in_the_restored_ledger_becomes_a_dead_lett
         pause(&fixture).await;
         fixture.sql.run("UPDATE skus SET total = 0", vec![]).await.unwrap();
         rebuild_activity(&fixture).await;
-        let letters = dead_letters::list(&fixture.sql, "", 200).await.unwrap();
+        let letters = dead_letters::list(&fixture.sql, None, 200).await.unwrap();
         assert_eq!(letters.iter().map(|letter| letter.reason.as_str()).collect::<Vec<_>>(), ["no_room_in_ledger"]);
         assert_eq!(fixture.redis_status(&lost).await, Some(OrderStatus::Failed), "{ledger}: its buyer is not told");
         let failed = load_order(&fixture.redis, &lost).await.unwrap().order.unwrap();

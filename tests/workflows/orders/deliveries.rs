@@ -78,7 +78,7 @@ async fn an_order_without_an_answer_stays_in_the_stream_and_does_not_hold_up_the
             let again = reclaim().await.unwrap();
             assert_eq!((again.messages, again.failed, again.unanswered), (1, 0, 1), "{ledger}");
         }
-        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
+        assert_eq!(dead_letters::list(&fixture.sql, None, 200).await.unwrap().len(), 0, "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(1)).await, Some(OrderStatus::Queued), "{ledger}");
         // The cause is gone.
         assert_eq!(fixture.write_reclaimed().await.unwrap().written, 1, "{ledger}");
@@ -122,7 +122,7 @@ async fn an_order_whose_insert_lost_its_response_is_never_marked_failed() {
         }
         let last = reclaim().await.unwrap();
         assert_eq!((last.messages, last.written, last.failed, last.unanswered), (2, 2, 0, 0), "{ledger}");
-        assert_eq!(dead_letters::list(&fixture.sql, "", 200).await.unwrap().len(), 0, "{ledger}");
+        assert_eq!(dead_letters::list(&fixture.sql, None, 200).await.unwrap().len(), 0, "{ledger}");
         assert_eq!(fixture.redis_status(&fixture.order_no(0)).await, Some(OrderStatus::PendingPayment), "{ledger}");
         assert_eq!(fixture.units().await, (3, 2, 0), "{ledger}");
         assert!(messages(&fixture).await.is_empty(), "{ledger}");

@@ -20,7 +20,7 @@ async fn audit_is_ok(fixture: &RealFixture) -> bool {
 
 /// The dead letters of the activity: the number in its order's, and the reason.
 async fn letters(fixture: &RealFixture) -> Vec<(String, String)> {
-    let letters = dead_letters::list(&fixture.sql, "", 200).await.unwrap().into_iter();
+    let letters = dead_letters::list(&fixture.sql, None, 200).await.unwrap().into_iter();
     letters
         .filter_map(|letter| {
             Some((letter.order_no.strip_prefix(&format!("{}.", fixture.activity))?.to_owned(), letter.reason))
@@ -101,7 +101,7 @@ async fn whatever_is_in_the_stream_ends_acknowledged_under_its_own_id() {
         let pending = fixture.run_redis(&["XPENDING", &stream, "writers"]).await;
         assert_eq!(pending[0], RedisValue::Int(0), "{ledger}: pending for ever");
         assert_eq!(letters(&fixture).await.len(), 4, "{ledger}");
-        let kept = dead_letters::list(&fixture.sql, "", 200).await.unwrap();
+        let kept = dead_letters::list(&fixture.sql, None, 200).await.unwrap();
         assert!(kept.iter().any(|letter| letter.message == "nonsense"), "{ledger}: {kept:?}");
     }
 }

@@ -300,6 +300,44 @@ async fn the_refund_of_the_rest_that_failed_is_sent_again_and_one_that_bounced_b
     }
 }
 
+/// The provider's answer says that it failed, and a late callback that it succeeded.
+#[tokio::test]
+async fn the_refund_of_the_rest_that_failed_by_an_answer_is_no_part() {
+    for (ledger, provider) in LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider))) {
+        let bank = Bank::refunded_by_hand(30);
+        let case = paid(ledger, provider, &bank).await;
+        case.apply_part("part", 30, 30).await;
+        case.fixture.request_refund(&case.order_no).await.unwrap();
+        bank.status.set("failed");
+        case.send(0).await;
+        case.apply("late", "refund.succeeded", "re_1", 70).await;
+        bank.left.set(70);
+        bank.status.set("succeeded");
+        case.send(1).await;
+        assert_eq!(bank.refunds.take(), [70, 70], "{ledger} {}", provider.as_str());
+        assert_eq!(case.status().await, Some(OrderStatus::Refunded), "{ledger}");
+    }
+}
+
+/// After a failure, reports that name no refund may be about the one that failed.
+#[tokio::test]
+async fn a_refund_of_nothing_is_not_sent_and_an_operator_hears_why() {
+    for ledger in LEDGERS {
+        let bank = Bank::refunded_by_hand(30);
+        let case = paid(ledger, PaymentProvider::Webhook, &bank).await;
+        case.apply_part("part", 30, 30).await;
+        case.fixture.request_refund(&case.order_no).await.unwrap();
+        bank.status.set("failed");
+        case.send(0).await;
+        case.apply("late", "refund.succeeded", "", 70).await;
+        bank.left.set(70);
+        case.send(1).await;
+        assert_eq!(bank.refunds.take(), [70], "{ledger}");
+        let open = case.fixture.open_refunds().await.remove(0);
+        assert!(open.last_error.contains("with its id"), "{ledger}: {}", open.last_error);
+    }
+}
+
 #[tokio::test]
 async fn a_crash_while_the_last_part_is_applied_counts_each_part_once() {
     crash_at_every_call(

@@ -99,7 +99,7 @@ async fn of_whole<S: Sql>(
     } else if partial_refunds::is_told_by_charge(callback) {
         (is_own, CallbackOutcome::PartRefunded)
     } else {
-        (partial_refunds::add(sql, callback).await? >= total.amount, CallbackOutcome::PartRefunded)
+        (partial_refunds::add(sql, kind, callback).await? >= total.amount, CallbackOutcome::PartRefunded)
     };
     Ok(if is_whole { Ok(whole) } else { Err(outcome) })
 }

@@ -34,13 +34,13 @@ fn key(callback: &Callback) -> SqlValue {
     }
 }
 
-/// Records the part of its payment that a callback reports as refunded, unless its refund is reported as failed. Returns the
+/// Records the part of its payment that a callback reports as refunded, unless its refund is known to have failed. Returns the
 /// sum of the payment's parts.
-pub async fn add<S: Sql>(sql: &S, callback: &Callback) -> Result<i64, StoreError> {
+pub async fn add<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<i64, StoreError> {
     let Callback { order_no, payment, refund, money, .. } = callback;
     let [payment, order_no, refund] = [payment, order_no, refund].map(|it| SqlValue::from(it.as_str()));
     let params = vec![payment.clone(), key(callback), order_no, money.amount.into(), refund];
-    sql.run(include_str!("../../sql/refunds/add_part.sql"), params).await?;
+    sql.run(&format!(include_str!("../../sql/refunds/add_part.sql"), table = kind.table()), params).await?;
     let statement = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM partial_refunds WHERE payment = ?1";
     let rows = sql.run(statement, vec![payment]).await?;
     RowReader::new(rows.into_iter().next().unwrap_or_default()).int()
