@@ -86,6 +86,19 @@ test("a slider puzzle is solved, and a wrong position brings a new puzzle", asyn
   await buyNow(page);
 });
 
+test("the thumb of the slider is as large as a finger", async ({ page }) => {
+  await openSale(page, { human_check: "captcha" });
+  const field = page.locator("#puzzle-answer");
+  const { x, y, height } = await field.boundingBox();
+  // Beside the track a press would let the thumb jump.
+  await page.mouse.move(x + 38, y + height / 2);
+  await page.mouse.down();
+  await expect(field).toHaveValue("0");
+  await page.mouse.move(x + 150, y + height / 2, { steps: 5 });
+  await page.mouse.up();
+  expect(Number(await field.inputValue())).toBeGreaterThan(50);
+});
+
 test("a wrong answer says so and brings another puzzle, however many there were", async ({ page }) => {
   // Five refusals that the app does not count.
   let refusals = 0;

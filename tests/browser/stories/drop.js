@@ -110,7 +110,8 @@ test("who may take part is said before the start, and why this buyer may not; th
   await untilText(page, "who", "For members of the shop.");
   await changeAnswers(page, /\/ticket$/, (problem) => ({ requires: "members", ...problem }));
   await signInOnPage(page, unique("non-member"));
-  await untilText(page, "who", "This account is not a member account.");
+  await untilText(page, "note", "This account is not a member account.");
+  await expect(page.getByText("This account is not a member account.")).toHaveCount(1);
   await expect(page.getByTestId("notice")).toBeHidden();
   await untilText(page, "buy", "Use another account");
   await page.getByTestId("buy").click();
@@ -168,6 +169,9 @@ test("a button that works, or waits for the start, does not look like a refusal"
     looks.add(await page.getByTestId("buy").evaluate((button) => getComputedStyle(button).backgroundColor));
   }
   expect([...looks]).toHaveLength(3);
+  // A frame would make a button of what nobody can press.
+  await open(page, "paused");
+  await expect(page.getByTestId("buy")).toHaveCSS("border-color", "rgba(0, 0, 0, 0)");
 });
 
 test("the list says that an open sale is sold out", async ({ page }) => {

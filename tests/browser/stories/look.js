@@ -82,12 +82,12 @@ test("a dialog that ends an order leads to keeping it", async ({ newPage }) => {
   await expect(page.getByTestId("dialog-yes")).not.toHaveClass(/primary/);
 });
 
-test("an order's bar is as wide as its page, and says more than the headline", async ({ newPage }) => {
+test("an order's bar is as wide as its page, and says where its button leads, not again what the page says", async ({ newPage }) => {
   const page = await openIn(newPage, "order", "cancelled");
   const [bar, order] = [await boxOf(page, ".action-bar-content"), await boxOf(page, "#order")];
   expect(bar.width).toBe(order.width);
-  await expect(page.getByTestId("bar")).toContainText("1 × Rangefinder body");
-  await expect(page.getByTestId("bar")).not.toContainText("Cancelled");
+  await expect(page.getByTestId("bar")).toContainText(/Rangefinder, series 2.*Until today/s);
+  await expect(page.getByTestId("bar")).not.toContainText(/Cancelled|1 ×/);
 });
 
 test("Chinese texts have their own spaces, and a free order's time is one to confirm", async ({ newPage }) => {

@@ -227,20 +227,20 @@ test("a payment that is declined after the buyer was sent back is told from a la
     await expect(page.getByTestId("to-payment")).toBeVisible();
   };
   await comeBack();
-  await untilText(page, "headline", "We are confirming your payment");
+  await untilText(page, "headline", "Confirming your payment");
   changes.declined_at = first;
   await untilDeclined();
   await page.reload();
   await untilDeclined();
   // The second payment: its result is not known yet.
   await comeBack();
-  await untilText(page, "headline", "We are confirming your payment");
+  await untilText(page, "headline", "Confirming your payment");
   await expect(page.getByTestId("to-payment")).toBeHidden();
   changes.declined_at = second;
   await untilDeclined();
   // A session that ended unpaid.
   await comeBack();
-  await untilText(page, "headline", "We are confirming your payment");
+  await untilText(page, "headline", "Confirming your payment");
   changes = { declined_at: second, checkout_url: undefined };
   await untilText(page, "headline", "The payment was declined");
   await expect(page.getByTestId("pay-form")).toBeVisible();

@@ -44,7 +44,7 @@ test("a buyer who comes back from Stripe lands on the order, which confirms the 
     await expect(page.getByTestId("to-payment")).toBeVisible();
 
     await page.goto(successUrl);
-    await untilText(page, "headline", "We are confirming your payment");
+    await untilText(page, "headline", "Confirming your payment");
     await expect(page.getByTestId("to-payment")).toBeHidden();
     await expect(page.getByTestId("cancel")).toBeHidden();
 

@@ -94,9 +94,7 @@ export function whoText() {
 }
 
 /** Why this user may not take part, by the rule that refused. */
-export function explainRefusal(error) {
-  return error.requires ? t(`refused.${error.requires}`) : explain(error);
-}
+const explainRefusal = (error) => (error.requires ? t(`refused.${error.requires}`) : explain(error));
 
 function progressLabel(progress) {
   const seconds = Math.ceil((progress?.until - performance.now()) / 1000);

@@ -2,7 +2,7 @@
 
 import { clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { count, moment, shortCountdown } from "../shared/format.js";
+import { count, dayAndTimeInside, moment, shortCountdown } from "../shared/format.js";
 import { hasText, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { tab } from "../shared/storage.js";
@@ -45,7 +45,7 @@ export function render({ order, shown, sale, checkout, isChanging, isBusy, refun
   renderQueue(order);
   renderAddress({ order, shown, checkout, isChanging });
   renderReceipt(order, refundUntil, text);
-  renderBar({ order, shown, checkout, isChanging, isBusy, saleUrl, paymentUrl, text });
+  renderBar({ order, shown, sale, checkout, isChanging, isBusy, saleUrl, paymentUrl, text });
   renderTimes({ order, shown, checkout });
 }
 
@@ -136,7 +136,7 @@ function wholeParts(number) {
 }
 
 /** The bar at the bottom has the next step in every state, in a box that stays. */
-function renderBar({ order, shown, checkout, isChanging, isBusy, saleUrl, paymentUrl, text }) {
+function renderBar({ order, shown, sale, checkout, isChanging, isBusy, saleUrl, paymentUrl, text }) {
   const amount = amountText(order);
   const isOpened = Boolean(order.checkout_url) && !isChanging;
   const control = isUnpaid(shown) ? (isOpened ? "to-payment" : "pay") : BAR[shown] ?? "again";
@@ -147,8 +147,12 @@ function renderBar({ order, shown, checkout, isChanging, isBusy, saleUrl, paymen
   setText(byId("to-payment"), shown === "declined" ? t("order.pay_again") : t("order.to_payment"));
   if (order.checkout_url) byId("to-payment").href = paymentUrl(order.checkout_url);
   byId("again").href = saleUrl;
-  const isTotal = control === "pay" || control === "to-payment";
-  setText(byId("bar-text"), isTotal ? text("order.total", { amount }) : byId("bought-item").textContent);
-  setText(byId("bar-more"), !isTotal ? amount : order.amount > 0 ? text("order.included") : "");
+  const isTotal = control !== "again";
+  setText(byId("bar-text"), isTotal ? text("order.total", { amount }) : sale?.title ?? "");
+  setText(byId("bar-more"), !isTotal ? untilText(sale) : order.amount > 0 ? text("order.included") : "");
   setVisible(byId("bar"), true);
 }
+
+/** Whether a way back to the sale is one to more of it. */
+const untilText = (sale) =>
+  (sale ? t(sale.phase === "ended" ? "list.ended_at" : "list.until", { time: dayAndTimeInside(sale.ends_at, clock.now()) }) : "");

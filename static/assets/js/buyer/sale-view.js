@@ -5,7 +5,7 @@ import { byId, picture, setText, setVisible } from "../shared/dom.js";
 import { count, dayAndTimeInside, duration, minuteTime, period, priceText } from "../shared/format.js";
 import { inAnyLanguage, language, sentences, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
-import { explainRefusal, renderBar, whoText } from "./buy-bar.js";
+import { renderBar, whoText } from "./buy-bar.js";
 import { reserveCountdown, showCountdown } from "./countdown.js";
 import { endsAt, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
 import { renderCards, updateCards } from "./sku-cards.js";
@@ -26,7 +26,8 @@ export function renderActivity() {
   setText(byId("rules"), rulesText(activity));
   reserveCountdown([Date.parse(activity.ends_at) - Date.parse(activity.starts_at), clock.millisecondsUntil(activity.starts_at) || 0]);
   for (const part of ["title", "text"]) reserveSpace(byId(`outcome-${part}`), Object.values(OUTCOMES).map((outcome) => outcome[part]()));
-  renderWho();
+  setText(byId("who"), whoText());
+  setVisible(byId("who"), whoText() !== "");
   renderCards();
 }
 
@@ -56,16 +57,6 @@ const OUTCOMES = {
   },
   ended: { title: () => t("phase.ended"), text: () => t("outcome.ended_more", { end: dayAndTimeInside(endsAt()) }) },
 };
-
-/** Who may take part, where not everybody may, and why this user may not. */
-function renderWho() {
-  const rules = whoText();
-  setVisible(byId("who"), rules !== "");
-  if (!rules) return;
-  reserveSpace(byId("who-text"), ["members", "level", "list", "groups"].map((rule) => sentences(rules, t(`refused.${rule}`))));
-  setText(byId("who-text"), sentences(rules, state.refusal && explainRefusal(state.refusal)));
-  byId("who").classList.toggle("is-refused", state.refusal !== null);
-}
 
 /** Shows the activity, or the message that there is none. */
 export function showSale(found) {
@@ -113,8 +104,5 @@ function renderSteps() {
   byId("step-sign-in").classList.toggle("is-done", session.token() !== null);
   byId("step-ticket").classList.toggle("is-done", hasTicket);
   setText(byId("step-ticket-text"), t(hasTicket ? "steps.ticket_ready" : isEarly ? "steps.ticket_later" : "steps.ticket_coming"));
-  if (state.refusal !== shownRefusal) renderWho();
-  shownRefusal = state.refusal;
+  byId("who").classList.toggle("is-refused", state.refusal !== null);
 }
-
-let shownRefusal = null;

@@ -154,7 +154,7 @@ export const words = {
   "order.yours_for.free": "It’s yours for {time}",
   "order.pending_payment_more": "Pay before the clock ends, or it goes to the next person.",
   "order.pending_payment_more.free": "Confirm before the clock ends, or it goes to the next person.",
-  "order.confirming": "We are confirming your payment",
+  "order.confirming": "Confirming your payment",
   "order.confirming_more": "This takes a few seconds. Your order is safe, and this page updates by itself.",
   "order.declined": "The payment was declined",
   "order.declined_more": "You were not charged. It is still yours: try again before the clock ends.",

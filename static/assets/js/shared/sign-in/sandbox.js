@@ -46,8 +46,7 @@ function openDialog() {
     { method: "dialog" },
     el("h2", {}, t("sign_in.sandbox")),
     el("p", { class: "sandbox", testid: "sandbox" }, t("sign_in.sandbox_why")),
-    el("label", { for: "sign-in-name" }, t("sign_in.name")),
-    name,
+    el("p", { class: "field" }, el("label", { for: "sign-in-name" }, t("sign_in.name")), name),
     errorLine,
     el("div", { class: "actions" }, closeButton(), submit),
   );
