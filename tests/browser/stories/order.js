@@ -131,6 +131,11 @@ test("a page that is online again asks at once", async ({ page }) => {
 test("the address has the lines of the chosen country, and needs those that it needs", async ({ page }) => {
   await openSale(page);
   await buyNow(page);
+  // A list of all takes long to make.
+  await expect(page.locator("#country option")).toHaveText(["", "United Kingdom"]);
+  await expect(page.locator("#country")).toHaveValue("GB");
+  await page.locator("#country").focus();
+  await expect(page.locator("#country option:checked")).toHaveText("United Kingdom");
   await fillInAddress(page);
   for (const [country, lines] of [
     ["US", ["city", "state", "postal_code"]], ["DE", ["city", "postal_code"]], ["QA", ["city"]], ["AE", ["state"]], ["SG", ["postal_code"]],

@@ -1,7 +1,7 @@
 // The address form of the order page: its list of countries, what the buyer has typed in this tab, and the address that
 // they keep on this device.
 
-import { byId, el, setVisible } from "../shared/dom.js";
+import { byId, el, setText, setVisible } from "../shared/dom.js";
 import { browserLocales, language, t } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { device, tab } from "../shared/storage.js";
@@ -19,13 +19,33 @@ const sentKey = (orderNo) => `stampede.sent_to.${orderNo}`;
 const RULES = JSON.parse(byId("address-fields").textContent);
 const LINES = [["C", "city"], ["S", "state"], ["Z", "postal_code"]];
 
-const countryNames = new Intl.DisplayNames([language], { type: "region" });
+let countryNames;
 
-/** Fills the list of countries, in the language of the page. */
-export function fillCountries() {
-  const countries = Object.keys(RULES).map((code) => ({ code, name: countryNames.of(code) }));
+/** The name of a country, in the language of the page. The first one takes a phone a tenth of a second. */
+function countryName(code) {
+  countryNames ??= new Intl.DisplayNames([language], { type: "region" });
+  return countryNames.of(code);
+}
+
+/** Fills the list of countries, which takes as long again: only for a buyer who is in the form. */
+function fillCountries() {
+  const list = byId("country");
+  const chosen = list.value;
+  const countries = Object.keys(RULES).map((code) => ({ code, name: countryName(code) }));
   countries.sort((a, b) => a.name.localeCompare(b.name, language));
-  byId("country").append(...countries.map(({ code, name }) => el("option", { value: code }, name)));
+  list.replaceChildren(list.options[0], ...countries.map(({ code, name }) => el("option", { value: code }, name)));
+  list.value = chosen;
+}
+
+/** Chooses a country, which may not be in the list yet. Its name comes while the order is loading. */
+function chooseCountry(code) {
+  const list = byId("country");
+  list.value = code;
+  if (list.value === code || !(code in RULES)) return;
+  const option = el("option", { value: code });
+  list.append(option);
+  list.value = code;
+  setTimeout(() => setText(option, countryName(code)));
 }
 
 /** The browser's own country, or an empty text. */
@@ -37,6 +57,7 @@ let isTyped = false;
 
 /** Keeps what is typed for this order, and corrects what the browser restores. */
 export function watch(orderNo) {
+  byId("pay-form").addEventListener("focusin", fillCountries, { once: true });
   byId("pay-form").addEventListener("input", () => {
     isTyped = true;
     fitToCountry();
@@ -61,7 +82,7 @@ export function fill(orderNo) {
   if (owner !== session.owner()) {
     owner = session.owner();
     byId("pay-form").reset();
-    byId("country").value = ownCountry();
+    chooseCountry(ownCountry());
   }
   const saved = JSON.parse(device.getItem(SAVED) ?? "null");
   const isOwn = saved !== null && session.user() !== null && saved.user === session.user();
@@ -69,6 +90,7 @@ export function fill(orderNo) {
   byId("remember").checked = typed?.remember ?? isOwn;
   const address = typed?.address ?? (isOwn ? saved.address : {});
   for (const field of fields()) field.value = address[field.name] ?? field.value;
+  chooseCountry(address.country ?? byId("country").value);
   fitToCountry();
 }
 
@@ -98,7 +120,7 @@ export const noteSent = (orderNo, { name, postal_code: code, city, state, countr
 /** The address that this tab has sent for an order, in a line; null if it has not. */
 export function sentTo(orderNo) {
   const [name, place, country] = JSON.parse(tab.getItem(sentKey(orderNo)) ?? "[]");
-  return name ? [name, place, countryNames.of(country)].filter(Boolean).join(", ") : null;
+  return name ? [name, place, countryName(country)].filter(Boolean).join(", ") : null;
 }
 
 const fields = () => [...byId("pay-form").elements].filter(({ name }) => name);

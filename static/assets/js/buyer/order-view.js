@@ -120,10 +120,13 @@ function renderReceipt(order, refundUntil, text) {
     [t("order.delivery"), order.paid_at && addressForm.sentTo(order.order_no)],
     [text("order.refund_until"), refundUntil && moment(refundUntil)],
   ]));
-  byId("more-facts").replaceChildren(...rows([
-    [t("order.number"), wholeParts(order.order_no)],
-    [t("order.created"), moment(order.created_at)],
-  ]));
+  renderDetails(order);
+}
+
+/** Renders what is behind "Details", once that is open. */
+export function renderDetails({ order_no: orderNo, created_at: createdAt }) {
+  if (!byId("more").open) return;
+  byId("more-facts").replaceChildren(...rows([[t("order.number"), wholeParts(orderNo)], [t("order.created"), moment(createdAt)]]));
 }
 
 const rows = (facts) =>

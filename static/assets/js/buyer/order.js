@@ -55,14 +55,18 @@ byId("copy").addEventListener("click", async () => {
 // Only a page of a secure origin may write to the clipboard.
 setVisible(byId("copy"), Boolean(navigator.clipboard));
 byId("print").addEventListener("click", () => print());
-addEventListener("beforeprint", () => (byId("more").open = true));
+// Not before: the first time that is formatted takes a phone a tenth of a second.
+byId("more").addEventListener("toggle", () => order && view.renderDetails(order));
+addEventListener("beforeprint", () => {
+  byId("more").open = true;
+  view.renderDetails(order);
+});
 byId("sign-in-here").addEventListener("click", () => void shell.signIn());
 byId("cancel").addEventListener("click", () => void confirmAndSend(client.cancel, "order.cancel"));
 byId("refund").addEventListener("click", () => void confirmAndSend(client.refund, "order.refund"));
 setInterval(renderTimes, 250);
 setInterval(() => document.hidden && void poller?.runNow(), HIDDEN_INTERVAL);
 addEventListener("online", () => void poller?.runNow());
-addressForm.fillCountries();
 addressForm.watch(orderNo);
 payNotification.offer();
 // `performance.now()` may stop while the device sleeps: set the clock again from the server's time.
