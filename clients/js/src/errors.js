@@ -5,11 +5,11 @@ export class Problem extends Error {
   /**
    * @param {{ status: number, code: string, detail?: string, errors?: { detail: string, pointer?: string }[],
    *   retryAfter?: number | null, isAnswer?: boolean, requires?: string | null, left?: number | null,
-   *   amount?: number | null, currency?: string | null }} fields
+   *   amount?: number | null, currency?: string | null, checks?: Record<string, string> | null }} fields
    */
   constructor({
     status, code, detail = "", errors = [], retryAfter = null, isAnswer = true, requires = null, left = null, amount = null,
-    currency = null,
+    currency = null, checks = null,
   }) {
     super(detail || code);
     this.status = status;
@@ -24,6 +24,8 @@ export class Problem extends Error {
     /** Of `price_changed`, the price of all units in minor units of `currency`. */
     this.amount = amount;
     this.currency = currency;
+    /** Of `not_ready` by `/readyz`, what is wrong with each store. */
+    this.checks = checks;
     /** Whether the response had a code of its own. Without one a proxy sent it: the app may have processed the request. */
     this.isAnswer = isAnswer;
   }

@@ -14,6 +14,7 @@ const CODE_BY_STATUS = {
  * @property {string | null} [token] Sent as bearer.
  * @property {string | null} [etag] Sent as `If-None-Match`.
  * @property {number} [version] Sent as `If-Match`.
+ * @property {Record<string, string>} [headers] Other headers.
  * @property {AbortSignal} [signal]
  * @property {number} [timeout] In milliseconds.
  */
@@ -34,7 +35,7 @@ export function createCall({ baseUrl, fetch, now }) {
   return async function call(method, path, options = {}) {
     const { body, token, etag, version, signal, timeout = 10_000 } = options;
     /** @type {Record<string, string>} */
-    const headers = { accept: "application/json" };
+    const headers = { accept: "application/json", ...options.headers };
     if (body !== undefined) headers["content-type"] = "application/json";
     if (token) headers.authorization = `Bearer ${token}`;
     if (etag) headers["if-none-match"] = etag;
