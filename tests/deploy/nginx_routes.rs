@@ -78,6 +78,7 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
     let of_operators = [
         "/admin",
         "/admin/preview",
+        "/admin/sale",
         "/api/admin",
         "/api/admin/activities",
         "/api/admin/bans/user/a%2Fb",
@@ -100,7 +101,7 @@ async fn operators_with_a_host_of_their_own_work_only_there() {
         "/demo.svg/orders",
     ];
     let of_both = [
-        "/assets/js/operator/main.js",
+        "/assets/js/operator/sales.js",
         "/demo/camera.svg",
         "/api/activities/demo/gate.json",
         "/healthz",
