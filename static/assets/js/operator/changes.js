@@ -1,32 +1,14 @@
-// The list of what operators changed: who, what, when, before and after.
+// The list of what operators changed, newest first.
 
-import { el } from "../shared/dom.js";
-import { exactMoment } from "../shared/format.js";
+import { byId, el } from "../shared/dom.js";
+import { changeList } from "./change-words.js";
+import { open } from "./frame.js";
 import { pagedList } from "./paged-list.js";
+import { t } from "./words.js";
 
-/** Loads the newest changes. */
-export const load = pagedList("changes", {
-  path: "/changes",
-  pageSize: 20,
-  row,
-  title: "changes",
+open("changes", (main) => {
+  main.append(el("h1", {}, t("nav.changes")), el("p", { class: "quiet" }, t("changes.what")));
+  const list = pagedList("changes", { path: "/changes", pageSize: 20, make: changeList, tag: "ul", properties: { class: "changes card" } });
+  main.append(list.node);
+  list.follow();
 });
-
-function row({ changed_at, operator, action, subject, before, after }) {
-  const documents = el(
-    "details",
-    {},
-    el("summary", {}, "Show"),
-    before ? el("pre", {}, before) : null,
-    el("pre", {}, after),
-  );
-  return el(
-    "tr",
-    { testid: "change" },
-    el("td", {}, exactMoment(changed_at)),
-    el("td", {}, operator),
-    el("td", {}, action),
-    el("td", { class: "exact" }, subject),
-    el("td", {}, before || after ? documents : ""),
-  );
-}

@@ -1,9 +1,11 @@
 // The operator's token, requests to the admin API, and the display of their results.
 
-import { Unreachable, admin, adminRead } from "../shared/client.js";
+import { Unreachable, admin, adminRead, client, clock } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
 import { count } from "../shared/format.js";
 import { device, tab } from "../shared/storage.js";
+import { removeDrafts } from "./drafts.js";
+import { hasText, t } from "./words.js";
 
 const TOKEN = "stampede.admin";
 /** When an operator last left, by this device; and in a tab, the last time before its token was entered. */
@@ -26,9 +28,10 @@ export function storeToken(newToken) {
   entry = entryOfTab();
 }
 
-/** Removes the token from this tab and the others. */
+/** Removes the token from this tab and the others, and what was typed into the editor. */
 export function leave() {
   tab.removeItem(TOKEN);
+  removeDrafts();
   try {
     device.setItem(LEFT, String(Date.now()));
   } catch {
@@ -52,16 +55,30 @@ globalThis.addEventListener("storage", ({ key }) => key === LEFT && follow());
 globalThis.addEventListener("pageshow", ({ persisted }) => persisted && entryOfTab() !== entry && location.reload());
 
 /**
- * Sends a request to `/api/admin` + `path` and resolves to its data. With `version`, the server refuses if the version
- * of the activity differs. On a refused token, removes it and dispatches `operator:signed-out`.
+ * Sends a request to `/api/admin` + `path` and resolves to its data. With the option `version`, the server refuses if the
+ * version of the activity differs. On a refused token, removes it and dispatches `operator:signed-out`.
  */
-export const send = (method, path, body, version) => guard(admin(method, path, token(), body, version));
+export const send = (method, path, body, options) => guard(admin(method, path, token(), body, options));
 
 /**
  * Reads a document: resolves to the response with `data`, `etag` and `date`, or to null if the document is still that of
  * `etag`. A refused token is handled as by `send`.
  */
-export const read = (path, etag) => guard(adminRead(path, token(), etag));
+export async function read(path, etag) {
+  const answer = await guard(adminRead(path, token(), etag));
+  if (answer?.date) clock.observe(new Date(answer.date).toISOString(), answer);
+  return answer;
+}
+
+/** The checks of `/readyz`: of each store, `ok` or what is wrong with it. */
+export async function readiness() {
+  try {
+    return (await client.call("GET", "/readyz", { token: token() })).data.checks;
+  } catch (error) {
+    if (error.checks) return error.checks;
+    throw error;
+  }
+}
 
 async function guard(request) {
   tab.setItem(USED_AT, String(Date.now()));
@@ -76,11 +93,12 @@ async function guard(request) {
   }
 }
 
-/** The text to show for an error: unlike on the pages of buyers, with its details and code. */
-export const explain = (error) =>
-  error instanceof Unreachable
-    ? "The server does not answer."
-    : `${error.message}${error.code ? ` (${error.code})` : ""}`;
+/** The text to show for an error: ours for the codes that we know, else the server's, with its code. */
+export function explain(error) {
+  if (error instanceof Unreachable) return t("error.unreachable");
+  if (hasText(`error.${error.code}`)) return t(`error.${error.code}`);
+  return `${error.message}${error.code ? ` (${error.code})` : ""}`;
+}
 
 /** Shows a notice at the top of the page; an empty text hides it. A good one disappears after four seconds. */
 export function showNotice(text, tone = "good") {
@@ -119,10 +137,8 @@ export const activityPath = (id, rest = "") => `/activities/${encodeURIComponent
 export async function finishRebuild(id, answer) {
   while (answer.outcome === "running") {
     const { step, orders, total, epoch } = answer;
-    showNotice(`The sale ${id} is being rebuilt: ${STEPS[step]} (${count(orders)} of ${count(total)} orders).`, "busy");
+    showNotice(t("rebuild.running", { id, step: t(`rebuild.${step}`), orders: count(orders), total: count(total) }), "busy");
     answer = await send("POST", activityPath(id, `/rebuild?epoch=${epoch}`), {});
   }
   return answer;
 }
-
-const STEPS = { drain: "the queue is written", backfill: "the ledger is compared", restore: "orders are restored" };

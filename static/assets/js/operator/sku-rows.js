@@ -1,84 +1,73 @@
-// The editor's rows for the SKUs of an activity.
+// The editor's cards for the SKUs of an activity.
 
 import { currencyDecimals } from "../../client/index.js";
 import { byId, el } from "../shared/dom.js";
+import { toMinorUnits, toText } from "./amounts.js";
+import { fieldNode } from "./edit-fields.js";
+import { t } from "./words.js";
 
-let counter = 0;
+const FIRST = [["name", "text", { maxlength: 200 }], ["price", "text", { inputmode: "decimal" }], ["total", "number", { step: 1, min: 0 }]];
+const FOLDED = [
+  ["currency", "text", { maxlength: 3 }], ["image", "image"], ["sku", "text", { spellcheck: "false" }], ["names/zh", "text", { maxlength: 200 }],
+  ["item", "text", { maxlength: 200 }], ["items/zh", "text", { maxlength: 200 }], ["endless", "checkbox"],
+];
 
-/** Shows these SKUs, or one empty row. */
-export function fillSkus(skus) {
+/** The texts of a SKU's fields, and what no field shows. */
+export const skuTexts = ({ sku = "", name = "", names = {}, item = "", items = {}, image = "", price, currency = "EUR", total }) => ({
+  sku, name, "names/zh": names.zh ?? "", item, "items/zh": items.zh ?? "", image, currency,
+  price: price === undefined ? "" : toText(price, currencyDecimals(currency)), total: total === undefined || total < 0 ? "" : String(total),
+  endless: total < 0, kept: JSON.stringify([names, items]),
+});
+
+/** Shows SKUs by their texts, or one empty card. */
+export function fillSkus(all) {
   byId("f-skus").replaceChildren();
-  for (const sku of skus.length ? skus : [{}]) addSku(sku);
+  for (const texts of all.length ? all : [skuTexts({})]) addSku(texts);
 }
 
-/** Adds a row. Returns its first field. */
-export function addSku({ sku = "", name = "", names = {}, item = "", items = {}, image = "", price, currency, total } = {}) {
-  counter += 1;
-  const rowCurrency = currency ?? byId("f-skus").querySelector('[data-member="currency"]')?.value ?? "EUR";
-  const field = (member, label, value, properties = {}) => {
-    const id = `f-sku-${counter}-${member.replace("/", "-")}`;
-    const input = el("input", { id, "data-member": member, testid: `f-sku-${member.replace("/", "-")}`, required: true, autocomplete: "off", ...properties });
-    input.value = value;
-    return el("p", { class: "field" }, el("label", { for: id }, label), input);
-  };
+/** Adds a card. Returns its first field. */
+export function addSku(texts = skuTexts({ currency: allTexts().at(-1)?.currency })) {
+  const make = ([member, kind, properties = {}]) =>
+    fieldNode({ id: `sku-${member.replace("/", "-")}`, kind, pointer: "", "data-member": member, ...properties });
   const row = el(
-    "div",
-    { class: "sku-row", role: "group", "aria-label": "Item" },
-    field("sku", "SKU", sku, { spellcheck: "false", pattern: "[A-Za-z0-9][A-Za-z0-9_\\-]{0,39}" }),
-    field("name", "Name", name, { maxlength: 200 }),
-    field("names/zh", "Name in Chinese", names.zh ?? "", { maxlength: 200, required: false }),
-    field("item", "Option of (such as a shirt)", item, { maxlength: 200, required: false }),
-    field("items/zh", "Option of, in Chinese", items.zh ?? "", { maxlength: 200, required: false }),
-    field("image", "Picture (URL)", image, { required: false }),
-    field("price", "Price", price === undefined ? "" : toText(price, currencyDecimals(rowCurrency)), { inputmode: "decimal", pattern: "\\d+([.]\\d+)?" }),
-    field("currency", "Currency", rowCurrency, { pattern: "[A-Z]{3}", maxlength: 3 }),
-    field("total", "Units", total ?? "", { type: "number", min: -1, step: 1 }),
-    el("button", { type: "button", class: "button", "aria-label": "Remove this item", onclick: () => removeRow(row) }, "✕"),
+    "div", { class: "sku-card", role: "group", "aria-label": t("f.item") },
+    el("div", { class: "sku-first" }, FIRST.map(make)),
+    el("details", {}, el("summary", {}, t("f.sku.more")), el("div", { class: "grid" }, FOLDED.map(make)),
+      el("button", { type: "button", class: "button", testid: "f-remove-sku", onclick: () => remove(row) }, t("f.sku.remove"))),
   );
-  row.dataset.translations = JSON.stringify([names, items]);
-  row.addEventListener("input", () => checkPrice(row));
+  row.dataset.kept = texts.kept;
+  for (const input of members(row)) {
+    if (input.type === "checkbox") input.checked = texts[input.dataset.member];
+    else input.value = texts[input.dataset.member];
+    input.dispatchEvent(new Event("filled"));
+  }
   byId("f-skus").append(row);
-  updatePointers();
+  number();
   return row.querySelector("input");
 }
 
-/** Reads the SKUs from the form, in the format of the API. */
-export function readSkus() {
-  return [...byId("f-skus").children].map((row) => {
-    const value = (member) => input(row, member).value.trim();
-    const currency = value("currency");
-    const [names, items] = JSON.parse(row.dataset.translations);
-    return {
-      sku: value("sku"),
-      name: value("name"),
-      names: translated(names, "zh", value("names/zh")),
-      item: value("item"),
-      items: translated(items, "zh", value("items/zh")),
-      image: value("image"),
-      price: toMinorUnits(value("price"), currencyDecimals(currency)),
-      currency,
-      total: Number(value("total")),
-    };
-  });
-}
+/** The texts of all cards. */
+export const allTexts = () => [...byId("f-skus").children].map((row) => ({
+  ...Object.fromEntries(members(row).map((input) => [input.dataset.member, input.type === "checkbox" ? input.checked : input.value])), kept: row.dataset.kept,
+}));
 
-const input = (row, member) => row.querySelector(`[data-member="${member}"]`);
-
-const toText = (price, digits) => (price / 10 ** digits).toFixed(digits);
-
-function toMinorUnits(text, digits) {
-  const [whole, fraction = ""] = text.split(".");
-  return Number(whole + fraction.padEnd(digits, "0"));
-}
-
-/** Complains at a price that has more decimals than its currency. */
-function checkPrice(row) {
-  const currency = input(row, "currency").value.trim();
-  const digits = currencyDecimals(currency);
-  const [, fraction = ""] = input(row, "price").value.trim().split(".");
-  const complaint = `${currency} has ${digits || "no"} decimals.`;
-  input(row, "price").setCustomValidity(fraction.length > digits ? complaint : "");
-}
+/** The SKUs of these texts, in the format of the API; the id of a SKU without one is made of its name. */
+export const skusOf = (all) => all.map((texts) => {
+  const value = (member) => texts[member].trim();
+  const currency = value("currency").toUpperCase();
+  const [names, items] = JSON.parse(texts.kept);
+  return {
+    sku: value("sku") || value("name").normalize("NFD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-+|-+$/g, "").toLowerCase().slice(0, 40),
+    name: value("name"),
+    names: translated(names, "zh", value("names/zh")),
+    item: value("item"),
+    items: translated(items, "zh", value("items/zh")),
+    image: value("image"),
+    price: toMinorUnits(value("price"), currencyDecimals(currency)),
+    currency,
+    total: texts.endless ? -1 : value("total") === "" ? NaN : Number(value("total")),
+  };
+});
 
 /** The translations with this one into a language, or without one if it is empty. */
 export function translated(translations, language, text) {
@@ -86,16 +75,25 @@ export function translated(translations, language, text) {
   return text ? { ...others, [language]: text } : others;
 }
 
-function removeRow(row) {
+const members = (row) => [...row.querySelectorAll("[data-member]")];
+
+function remove(row) {
   row.remove();
   if (!byId("f-skus").childElementCount) addSku();
-  updatePointers();
+  number();
+  byId("f-skus").dispatchEvent(new Event("input", { bubbles: true }));
 }
 
-/** Sets the JSON pointer of each field, by which an error of the server finds its field. */
-function updatePointers() {
+/** Numbers the fields: an error of the server finds its field by its pointer, a label its field by its id. */
+function number() {
   [...byId("f-skus").children].forEach((row, index) => {
-    for (const input of row.querySelectorAll("[data-member]")) {
+    for (const input of members(row)) {
+      const id = `f-sku-${index}-${input.dataset.member.replace("/", "-")}`;
+      const field = input.closest(".field");
+      field.querySelector("label").htmlFor = input.id = id;
+      field.querySelector(".hint").id = `${id}-hint`;
+      input.setAttribute("aria-describedby", `${id}-hint`);
+      delete input.dataset.field;
       input.dataset.pointer = `/skus/${index}/${input.dataset.member}`;
     }
   });

@@ -19,5 +19,5 @@ export const adminRead = async (path, token, etag) => {
 };
 
 /** Sends a request to a route below `/api/admin`. With `version`, only if the activity still has that version. */
-export const admin = async (method, path, token, body, version) =>
-  (await client.call(method, `/api/admin${path}`, { token, body, version, timeout: 20_000 })).data;
+export const admin = async (method, path, token, body, { version, headers } = {}) =>
+  (await client.call(method, `/api/admin${path}`, { token, body, version, headers, timeout: 20_000 })).data;

@@ -13,7 +13,7 @@ export const browserLocales = navigator.languages.filter((tag) => {
   }
 });
 
-/** `en` or `zh`: of an operators' page its only one, of a buyers' page what `first-paint.js` chose. */
+/** `en` or `zh`, as `first-paint.js` chose. */
 export const language = document.documentElement.lang.startsWith("zh") ? "zh" : "en";
 
 /** The variable `shop_texts`, which the server writes into the page. */
@@ -28,10 +28,11 @@ const words = {
 /** The page's title in front of the shop's name. */
 export const titled = (title) => `${title} · ${document.querySelector('meta[name="application-name"]').content}`;
 
-/** The text for `key`, with each `{name}` replaced from `values`. */
-export function t(key, values = {}) {
-  return (words[key] ?? key).replace(/\{(\w+)\}/g, (placeholder, name) => values[name] ?? placeholder);
-}
+/** The text with each `{name}` replaced from `values`. */
+export const fill = (text, values = {}) => text.replace(/\{(\w+)\}/g, (placeholder, name) => values[name] ?? placeholder);
+
+/** The text for `key`, filled. */
+export const t = (key, values) => fill(words[key] ?? key, values);
 
 /** Sentences one after the other; what is no text is left out. */
 export const sentences = (...texts) => texts.filter(Boolean).join(language === "zh" ? "" : " ");

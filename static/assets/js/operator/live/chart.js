@@ -1,19 +1,15 @@
 // One chart with axes and a legend, drawn by uPlot in the colours of the page.
 
-import { el, setText, setVisible } from "../../shared/dom.js";
+import { el, setText } from "../../shared/dom.js";
 import { clockTime, count, locale, minuteTime } from "../../shared/format.js";
+import { t } from "../words.js";
 
 const HEIGHT = 200;
 /** The least that the time axis spans, in seconds. */
 const MIN_SPAN = 60;
-/** The number of variables `--line-1`, `--line-2`, …; lines beyond them begin again, dashed. */
-const COLORS = 8;
 const FONT = "12px system-ui, sans-serif";
 /** The steps of the value axis: whole numbers. */
 const STEPS = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
-/** The charts with this key show the same moment. */
-const SYNC_KEY = "live";
-
 let loading = null;
 
 /** Loads uPlot, once. A call after one that failed tries again. */
@@ -43,45 +39,45 @@ async function appendScript() {
 /**
  * Creates an empty chart with uPlot; `format(value)` writes a value into the legend.
  *
- * `update(times, lines)` draws lines `{label, values, dashed}`: times are in seconds, values may be null or Infinity, and
- * a dashed line shows the one below it. A later update may add lines, not remove any. `remove()` ends the chart.
+ * `update(times, lines, marks)` draws lines `{name, label, values}`: times are in seconds, values may be null or Infinity. A
+ * later update may add lines, not remove any. Each mark `{at, text}` is a line at a time; what it is stands below the chart.
  */
 export function createChart(uPlot, { id, title, format }) {
-  const description = `${title}: a chart of the last ten minutes. The latest values are in its legend.`;
-  const plot = el("div", { class: "plot", role: "img", "aria-label": description });
+  const plot = el("div", { class: "plot", role: "img", "aria-label": t("chart.description") });
   const legend = el("ul", { class: "legend" });
   const moment = el("span", { class: "quiet" });
-  const none = el("p", { class: "quiet none" }, "None yet");
+  const listed = el("p", { class: "quiet marks", testid: "marks" });
   const node = el(
     "figure",
     { class: "card chart", testid: `chart-${id}` },
-    el("figcaption", {}, el("h3", {}, title), moment),
-    el("div", { class: "legend-line" }, none, legend),
+    el("figcaption", {}, el("h2", {}, title), moment),
+    legend,
     plot,
+    listed,
   );
-  let [times, lines] = [[], []];
+  let [times, lines, marks] = [[], [], []];
   /** The element of each line's value in the legend. */
   const entries = [];
-  const chart = new uPlot(makeOptions(showValues), [[]], plot);
+  const chart = new uPlot(makeOptions(showValues, () => marks), [[]], plot);
   const resizer = new ResizeObserver(() => chart.setSize({ width: plot.clientWidth, height: HEIGHT }));
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   const redraw = () => chart.redraw();
   resizer.observe(plot);
   scheme.addEventListener("change", redraw);
 
-  function update(newTimes, newLines) {
-    [times, lines] = [newTimes, newLines];
+  function update(newTimes, newLines, newMarks) {
+    [times, lines, marks] = [newTimes, newLines, newMarks];
     for (const line of lines.slice(entries.length)) addLine(line);
-    setVisible(none, lines.length === 0);
+    setText(listed, marks.map(markText).join(" · "));
     chart.setData([times, ...lines.map(({ values }) => values.map((value) => (value === Infinity ? null : value)))]);
     showValues(chart);
   }
 
-  function addLine({ label, dashed }) {
+  function addLine({ name, label }) {
     const number = entries.length + 1;
-    const value = el("b", { testid: `${id}-${label}` }, "–");
+    const value = el("b", { testid: `${id}-${name}` }, "–");
     entries.push(value);
-    const swatch = el("span", { class: "swatch", "data-line": colorOf(number) });
+    const swatch = el("span", { class: "swatch", "data-line": number });
     const toggle = el("button", { type: "button", class: "plain", "aria-pressed": "true" }, swatch, label, " ", value);
     toggle.addEventListener("click", () => {
       const isShown = toggle.getAttribute("aria-pressed") === "false";
@@ -89,7 +85,7 @@ export function createChart(uPlot, { id, title, format }) {
       chart.setSeries(number, { show: isShown });
     });
     legend.append(el("li", {}, toggle));
-    chart.addSeries(makeSeries(number, dashed || number > COLORS), number);
+    chart.addSeries(makeSeries(number), number);
   }
 
   /** Shows the values at the pointer, else the latest. */
@@ -100,27 +96,21 @@ export function createChart(uPlot, { id, title, format }) {
     setText(moment, isPointed ? clockTime(times[index] * 1_000) : "");
   }
 
-  function remove() {
-    resizer.disconnect();
-    scheme.removeEventListener("change", redraw);
-    chart.destroy();
-  }
-
-  return { node, update, remove };
+  return { node, update };
 }
+
+/** A mark with its time: `10:04:00 paused by ada`. */
+const markText = ({ at, text }) => `${clockTime(at * 1_000)} ${text}`;
 
 /** The value of a colour of the style sheet. */
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-const colorOf = (number) => ((number - 1) % COLORS) + 1;
-
-function makeSeries(number, dashed) {
-  const name = `line-${colorOf(number)}`;
+function makeSeries(number) {
+  const name = `line-${number}`;
   return {
     stroke: () => color(name),
     fill: () => `${color(name)}18`,
     width: 2,
-    dash: dashed ? [6, 5] : undefined,
     points: { show: false },
   };
 }
@@ -128,7 +118,7 @@ function makeSeries(number, dashed) {
 /** The times of the axis, from the first one drawn, but at least a minute. */
 const timesShown = (to, from) => [Math.min(from ?? to, to - MIN_SPAN), to];
 
-function makeOptions(onCursor) {
+function makeOptions(onCursor, marks) {
   const axis = { stroke: () => color("quiet"), font: FONT };
   const rule = { stroke: () => color("line"), width: 1 };
   const formatTime = (times, step) => times.map((time) => (step < 60 ? clockTime : minuteTime)(time * 1_000));
@@ -154,7 +144,22 @@ function makeOptions(onCursor) {
         values: (_, steps) => steps.map(count),
       },
     ],
-    cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 }, sync: { key: SYNC_KEY } },
-    hooks: { setCursor: [onCursor] },
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 8 } },
+    hooks: { setCursor: [onCursor], draw: [(chart) => drawMarks(chart, marks())] },
   };
+}
+
+/** Draws a line at the time of each mark. */
+function drawMarks({ ctx, bbox, valToPos }, marks) {
+  ctx.save();
+  ctx.strokeStyle = color("quiet");
+  ctx.setLineDash([4, 4]);
+  for (const { at } of marks) {
+    const x = Math.round(valToPos(at, "x", true));
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
 }

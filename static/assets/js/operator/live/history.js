@@ -1,7 +1,9 @@
-// The last ten minutes of a sale's statistics: its figures, and the rates of its counters.
+// The statistics of a sale: what sweeps have recorded, then the figures and the rates of the counters since the page was opened.
 
-/** How long samples are kept, in seconds. */
-const WINDOW = 600;
+import { sumOf } from "../sale-states.js";
+
+/** How long samples of this page are kept, in seconds. */
+const WINDOW = 3_600;
 /** After a longer pause, in seconds, no rate is known, and lines are interrupted. */
 const MAX_PAUSE = 5;
 
@@ -9,14 +11,15 @@ const MAX_PAUSE = 5;
 const PAID = ["paid", "refunding", "refunded"];
 
 /**
- * Makes an empty history. `add(stats)` adds the statistics that the server has just answered, and returns the samples,
+ * Makes a history that begins with `recorded`, rows `{time, sku, left, held, sold}` of sweeps, oldest first. `add(stats)` adds the statistics that the server has just answered, and returns the samples,
  * oldest first.
  *
  * A sample has `at` (server time in seconds); `left`, `held` and `sold`, the units of all SKUs; `queue`; and per second
  * `reserved`, `written`, `paid` (orders) and `refused` (by code). `left` is Infinity where a SKU is unlimited. Null is
  * unknown: the stock of a SKU that is not loaded, a rate without an earlier sample, everything during a pause.
  */
-export function createHistory() {
+export function createHistory(recorded = []) {
+  const earlier = sumRows(recorded);
   const samples = [];
   let previous = null;
 
@@ -33,7 +36,7 @@ export function createHistory() {
     samples.push({ at: current.at, ...figuresOf(stats), ...ratesBetween(known, current, seconds) });
     while (samples[0].at < current.at - WINDOW) samples.shift();
     previous = current;
-    return samples;
+    return [...earlier.filter(({ at }) => at < samples[0].at), ...samples];
   }
 
   return { add };
@@ -44,9 +47,19 @@ const NOTHING = {
 };
 
 function figuresOf({ skus, queue }) {
-  const sum = (name) => skus.reduce((total, sku) => total + Math.max(0, sku[name]), 0);
-  const left = skus.some(({ total }) => total < 0) ? Infinity : skus.some((sku) => sku.left === null) ? null : sum("left");
-  return { left, held: sum("held"), sold: sum("sold"), queue };
+  const { left, held, sold } = sumOf(skus);
+  return { left: left !== Infinity && skus.some((sku) => sku.left === null) ? null : left, held, sold, queue };
+}
+
+/** A sample for each time of the rows: a SKU without a row at a time has its last figures. */
+function sumRows(rows) {
+  const [latest, samples] = [new Map(), new Map()];
+  for (const { time, sku, ...figures } of rows) {
+    latest.set(sku, { total: figures.left, ...figures });
+    const { left, held, sold } = sumOf([...latest.values()]);
+    samples.set(time, { ...NOTHING, at: Date.parse(time) / 1_000, left, held, sold });
+  }
+  return [...samples.values()];
 }
 
 /** The counters only grow, until a rebuild of Redis begins those in Redis anew. */

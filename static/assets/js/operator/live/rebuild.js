@@ -1,13 +1,13 @@
 // Rebuilds the Redis state of a sale from the ledger.
 
-import { confirmDialog } from "../../shared/dom.js";
 import { count } from "../../shared/format.js";
+import { confirm } from "../dialog.js";
 import { activityPath, finishRebuild, runAction, send } from "../requests.js";
+import { t } from "../words.js";
 
 /** Asks, and rebuilds the activity. */
 export async function rebuild(button, id) {
-  const question = "Build Redis anew from the ledger? The sale must be paused or closed.";
-  if (!(await confirmDialog(question, "Rebuild", "Leave it"))) return;
+  if (!(await confirm({ title: t("rebuild.ask"), text: t("rebuild.follows"), yes: t("rebuild") }))) return;
   const action = async () => finishRebuild(id, await send("POST", activityPath(id, "/rebuild"), {}));
-  await runAction(button, action, ({ orders }) => `Redis is rebuilt from the ledger: ${count(orders)} orders.`);
+  await runAction(button, action, ({ orders }) => t("rebuild.done", { orders: count(orders) }));
 }

@@ -1,11 +1,11 @@
 // Replaces the start key of a sale.
 
-import { confirmDialog } from "../../shared/dom.js";
+import { confirm } from "../dialog.js";
 import { activityPath, runAction, send } from "../requests.js";
+import { t } from "../words.js";
 
 /** Asks, and makes a new start key for the activity. */
 export async function rotateStartKey(button, id) {
-  const question = "Make a new start key? Pages take it from the gate; requests with the old key are refused.";
-  if (!(await confirmDialog(question, "New start key", "Leave it"))) return;
-  await runAction(button, () => send("POST", activityPath(id, "/rotate-start-key"), {}), "The start key is new.");
+  if (!(await confirm({ title: t("rotate.ask"), text: t("rotate.follows"), yes: t("rotate") }))) return;
+  await runAction(button, () => send("POST", activityPath(id, "/rotate-start-key"), {}), t("rotate.done"));
 }

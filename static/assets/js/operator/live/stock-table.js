@@ -2,6 +2,7 @@
 
 import { byId, el, setText, setVisible } from "../../shared/dom.js";
 import { count } from "../../shared/format.js";
+import { t } from "../words.js";
 import { restock } from "./restock.js";
 
 /** Empties the table for the activity `id`. `update(skus)` shows the statistics of its SKUs. */
@@ -27,13 +28,11 @@ export function makeStockTable(id) {
 
 function stockRow(id, name) {
   let current;
-  const cells = { total: "Total", left: "Left", held: "Held", sold: "Sold" };
-  for (const [field, label] of Object.entries(cells)) {
-    cells[field] = el("td", { class: "number", "data-label": label });
-  }
+  const cells = Object.fromEntries(["total", "left", "held", "sold"].map((field) =>
+    [field, el("td", { class: "number", "data-label": t(`units.${field}`) })]));
   const button = el("button", {
     type: "button", class: "button", testid: `restock-${name}`, onclick: () => void restock(button, id, current),
-  }, "Restock");
+  }, t("restock.open"));
   const node = el(
     "tr",
     { testid: `stock-${name}` },
@@ -45,7 +44,7 @@ function stockRow(id, name) {
   function update(sku) {
     current = sku;
     for (const [field, cell] of Object.entries(cells)) {
-      setText(cell, sku[field] === null ? "not ready" : sku[field] < 0 ? "∞" : count(sku[field]));
+      setText(cell, sku[field] === null ? t("not_ready") : sku[field] < 0 ? "∞" : count(sku[field]));
     }
     setVisible(button, sku.total >= 0);
   }
