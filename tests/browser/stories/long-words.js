@@ -2,7 +2,7 @@
 
 import { devices } from "@playwright/test";
 import { copyAsDraft, createOrder, unique } from "../support/app.js";
-import { openDesk, untilText } from "../support/page.js";
+import { deskOf, editorOf, openDesk, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const WORD = `https://shop.example/${"ALongAddressWithoutASpace".repeat(7)}`;
@@ -36,12 +36,14 @@ for (const [device, options] of [["phone", devices["Pixel 7"]], ["desktop", { vi
     await untilText(page, "order-link", item.name);
     await staysNarrow("the orders");
     await openDesk(page);
-    await page.getByTestId(`live-${id}`).click();
-    await page.getByTestId("stock-item").waitFor();
-    await staysNarrow("the operators' page");
-    await page.getByTestId(`edit-${id}`).click();
-    await page.getByTestId("f-save").waitFor();
-    await staysNarrow("the editor");
+    for (const [path, part] of [
+      ["/admin", `row-${id}`], [deskOf(id), "stock-item"], [editorOf(id), "f-save"], [`/admin/orders?activity=${id}`, "order-row"],
+      [`/admin/order?no=${order}`, "timeline"], ["/admin/changes", "change"],
+    ]) {
+      await page.goto(path);
+      await page.getByTestId(part).first().waitFor();
+      await staysNarrow(path);
+    }
     const draft = await copyAsDraft(id);
     await page.goto(`/admin/preview?activity=${draft}`);
     await page.getByTestId("buy").waitFor();

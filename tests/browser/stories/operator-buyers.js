@@ -6,7 +6,7 @@ import {
   webhookSecret,
 } from "../support/app.js";
 import {
-  changeAnswers, clickAndConfirm, holdAnswers, openDesk, recordText, signInAsOperator, untilText,
+  changeAnswers, clickAndConfirm, deskOf, editorOf, holdAnswers, openDesk, recordText, signInAsOperator, unfold, untilText,
 } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
@@ -20,7 +20,7 @@ test("an operator views and clears the strikes of a user", async ({ page }) => {
     return { done: value.count === 1, value };
   });
   await untilOrder(order, "expired", buyer);
-  await openDesk(page);
+  await openDesk(page, "/admin/buyers");
   await page.getByTestId("strikes-form").getByLabel("User").fill(buyer.user);
   await page.getByTestId("strikes-form").getByLabel("User").press("Enter");
   await expect(page.locator("#strikes-result", { hasText: `${buyer.user}: 1 of 10 strikes` })).toBeVisible();
@@ -41,7 +41,7 @@ test("Enter in the form of bans bans a user, whom Lift lets in again", async ({ 
     const { status, document } = await send("POST", `/api/activities/${id}/ticket`, { token, body: {} });
     return { done: (document.code ?? status) === expected, value: document };
   });
-  await openDesk(page);
+  await openDesk(page, "/admin/buyers");
   const notice = await recordText(page.getByTestId("notice"));
   const name = page.getByTestId("ban-form").getByLabel("Who");
   await name.fill(user);
@@ -62,7 +62,7 @@ test("an operator bans and lifts exactly the user that the page names, also one 
     const { items: bans } = await callAdmin("GET", "/bans");
     return bans.map(({ name }) => name).filter((name) => name.includes(user)).sort();
   };
-  await openDesk(page);
+  await openDesk(page, "/admin/buyers");
   const notice = await recordText(page.getByTestId("notice"));
   const form = page.getByTestId("ban-form");
   for (const name of names) {
@@ -77,14 +77,12 @@ test("an operator bans and lifts exactly the user that the page names, also one 
   await expect(rows).toHaveCount(names.length);
   const shown = await rows.locator(".exact").evaluateAll((nodes) => nodes.map((node) => node.innerText).sort());
   expect(shown).toEqual([...names].sort());
-  // Two loads of the list at once show each ban once.
+  // An answer that a later load overtakes is left out.
   const release = await holdAnswers(page, /\/bans\?/);
   await form.getByLabel("Who").fill(names[0]);
   await page.getByTestId("ban-lift").click();
   await expect.poll(banned).not.toContain(names[0]);
-  await page.locator("#bans-refresh").click();
   release();
-  await expect(page.locator("#bans-refresh")).toBeEnabled();
   await expect(rows).toHaveCount(names.length - 1);
   for (let left = names.length - 1; left > 0; left -= 1) {
     await rows.first().getByRole("button").click();
@@ -106,14 +104,16 @@ test("an operator bans and lifts exactly the user that the page names, also one 
 test("an operator finds an order by its number", async ({ page }) => {
   const { id, buyer, order } = await createOrder();
   await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
-  await openDesk(page);
+  await openDesk(page, "/admin/orders");
   await page.getByTestId("lookup-order").fill(order);
   await page.getByTestId("lookup-order").press("Enter");
-  await untilText(page, "lookup-result", /pending_payment.*Mia Example, 1 Long Road/s);
-  for (const text of [buyer.user, "1 × item", "€19.99"]) await expect(page.getByTestId("lookup-result")).toContainText(text);
-  await page.getByTestId("lookup-order").fill(`${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`);
-  await page.getByTestId("lookup-show").click();
-  await untilText(page, "notice", "The ledger has no such order");
+  await untilText(page, "order-status", "To be paid");
+  for (const text of [buyer.user, "1 × item", "€19.99", "Mia Example, 1 Long Road"]) await expect(page.getByTestId("order")).toContainText(text);
+  await page.goto(`/admin/order?no=${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`);
+  await untilText(page, "trouble", "The ledger has no such order");
+  await page.goto(deskOf(id));
+  await page.getByTestId("order-row").click();
+  await untilText(page, "order", buyer.user);
 });
 
 for (const isRefused of [false, true]) {
@@ -124,26 +124,18 @@ for (const isRefused of [false, true]) {
     await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
     // Two spaces: copied from the page, the name is the same one.
     await changeAnswers(page, `**/api/admin/orders/${order}`, (shown) => ({ ...shown, user: "ada  lovelace" }));
-    await openDesk(page);
-    await page.getByTestId("lookup-order").fill(order);
-    await page.getByTestId("lookup-show").click();
-    await untilText(page, "lookup-result", "1 Long Road");
-    expect(await page.getByTestId("lookup-result").innerText()).toContain("ada  lovelace");
-    await page.getByTestId("strikes-form").getByLabel("User").fill(buyer.user);
-    await page.getByTestId("strikes-show").click();
-    await expect(page.locator("#strikes-result")).toContainText("0 of 10 strikes");
-    await page.getByTestId(`edit-${id}`).click();
-    await expect(page.getByLabel("Only these users, one on each line")).toHaveValue(invited);
+    await openDesk(page, `/admin/order?no=${order}`);
+    await untilText(page, "order", "1 Long Road");
+    expect(await page.getByTestId("order").innerText()).toContain("ada  lovelace");
+    await page.goto(editorOf(id));
+    await unfold(page, "who");
+    await expect(page.getByTestId("f-allow")).toHaveValue(invited);
     if (isRefused) {
-      await page.getByTestId("f-title").fill("Not saved yet");
       const refusal = { title: "Unauthorized", status: 401, detail: "The token is not valid.", code: "unauthenticated" };
       await page.route("**/api/admin/**", (route) => route.fulfill({ status: 401, json: refusal }));
-      // What the operator typed is theirs until they close the editor.
-      await untilText(page, "notice", "The token was refused");
-      await expect(page.getByTestId("f-title")).toHaveValue("Not saved yet");
+    } else {
+      await page.getByTestId("leave").click();
     }
-    await page.getByTestId("f-close").click();
-    if (!isRefused) await page.getByTestId("leave").click();
     await expect(page.getByTestId("enter")).toBeVisible();
     const left = () => page.evaluate(() => {
       const values = [...document.querySelectorAll("input, textarea")].map(({ value }) => value);
@@ -151,6 +143,7 @@ for (const isRefused of [false, true]) {
     });
     for (const text of ["1 Long Road", "ada  lovelace", invited, order]) await expect.poll(left).not.toContain(text);
     await page.unrouteAll();
+    await page.goto("/admin");
     await signInAsOperator(page);
     for (const text of ["1 Long Road", "ada  lovelace", order]) expect(await left()).not.toContain(text);
     // The desk is still there after a reload.
@@ -170,9 +163,11 @@ test("an operator decides about a payment of an unknown order", async ({ page })
   });
   const orderNo = ticket.split(".").slice(2, 4).join(".");
   await sendPayment({ order_no: orderNo, payment: unique("pay"), amount: 1_999, currency: "EUR" });
-  await openDesk(page);
+  await openDesk(page, "/admin/inbox");
   const held = page.getByTestId("callback").filter({ hasText: orderNo });
   await expect(held).toContainText("€19.99");
+  await expect(page.getByTestId("inbox-count")).toHaveText(/^\d+$/);
+  for (const text of ["the ledger does not have the order", "What to do:", "Parked callbacks"]) await expect(held).toContainText(text);
   await held.getByTestId("callback-dismiss").click();
   await page.getByTestId("dialog-no").click();
   await held.getByTestId("callback-refund").click();

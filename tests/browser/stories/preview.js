@@ -2,7 +2,7 @@
 
 import { readFileSync } from "node:fs";
 import { call, callAdmin, changeSale, eventually, publish, send, unique, untilPhase } from "../support/app.js";
-import { signInAsOperator, untilText } from "../support/page.js";
+import { deskOf, signInAsOperator, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Creates a draft that starts in an hour, with texts in two languages. Resolves to its id. */
@@ -19,10 +19,11 @@ async function createDraft(changes) {
   return id;
 }
 
-/** Opens a preview by its link on the operators' page. Resolves to its tab. */
+/** Opens a preview by its link on the page of the sale. Resolves to its tab. */
 async function openPreviewOn(desk, id) {
+  await desk.goto(deskOf(id));
   const opened = desk.waitForEvent("popup");
-  await desk.getByTestId(`preview-${id}`).click();
+  await desk.getByTestId("preview").click();
   const page = await opened;
   await expect(page.getByTestId("title")).not.toBeEmpty();
   return page;
@@ -184,8 +185,6 @@ test("a desk that another operator left, or that was closed an hour ago, is not 
   const desk = await newPage("/admin");
   await signInAsOperator(desk);
   await desk.evaluate(() => (globalThis.isFirst = true));
-  await desk.getByTestId("new-sale").click();
-  await expect(desk.getByTestId("f-title")).toBeVisible();
   await desk.goto("/");
   await desk.goto("/admin");
   await expect(desk.getByTestId("leave")).toBeVisible();

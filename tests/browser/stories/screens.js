@@ -2,7 +2,7 @@
 
 import { resolve } from "node:path";
 import { copyAsDraft, orderOf, publish, targetDirectory } from "../support/app.js";
-import { goToPayment, signInAsOperator, untilCanBuy, untilText } from "../support/page.js";
+import { deskOf, editorOf, goToPayment, signInAsOperator, untilCanBuy, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 /** Makes the function that pictures the whole page under a name. */
@@ -39,14 +39,15 @@ for (const colorScheme of ["light", "dark"]) {
     await page.goto("/admin");
     await picture("operator, token");
     await signInAsOperator(page);
-    await page.getByTestId(`live-${id}`).click();
-    await page.getByTestId("stock-item").waitFor();
-    const row = page.locator("tr", { has: page.getByTestId(`live-${id}`) });
-    await expect(row, "the operator's page is English only").not.toContainText(/\p{Script=Han}/u);
-    await picture("operator");
-    await page.getByTestId(`edit-${id}`).click();
-    await page.getByTestId("f-save").waitFor();
-    await picture("operator, editor");
+    for (const [name, path, part] of [
+      ["sales", "/admin", `row-${id}`], ["sale", deskOf(id), "stock-item"], ["draft", deskOf(await copyAsDraft(id)), "checks"],
+      ["editor", editorOf(id), "f-save"], ["orders", `/admin/orders?activity=${id}`, "order-row"], ["order", `/admin/order?no=${order}`, "timeline"],
+      ["inbox", "/admin/inbox", "inbox-title"], ["buyers", "/admin/buyers", "ban-form"], ["changes", "/admin/changes", "change"],
+    ]) {
+      await page.goto(path);
+      await page.getByTestId(part).first().waitFor();
+      await picture(`operator, ${name}`);
+    }
     await page.goto(`/admin/preview?activity=${await copyAsDraft(id)}`);
     await untilText(page, "title", "Spring sale");
     await picture("operator, preview of a draft");

@@ -34,17 +34,33 @@ export async function buyNow(page) {
   await page.waitForURL(/\/order\?/);
 }
 
-/** Opens the operator's page, and enters. */
-export async function openDesk(page) {
-  await page.goto("/admin");
+/** Opens an operators' page, and enters. */
+export async function openDesk(page, path = "/admin") {
+  await page.goto(path);
   await signInAsOperator(page);
 }
 
-/** Enters the operator's token and waits for the list of activities. */
+export const deskOf = (id) => `/admin/sale?id=${id}`;
+export const editorOf = (id) => `/admin/edit?id=${id}`;
+
+/** Saves what the editor shows, and waits for the page of the sale. */
+export async function saveSale(page) {
+  await page.getByTestId("f-save").click();
+  await page.waitForURL(/\/admin\/sale\?/);
+}
+
+/** Opens what the editor has folded in its step `name`, or in its first item. */
+export async function unfold(page, name) {
+  if (name !== "item") await page.getByTestId(`step-${name}`).click();
+  const folds = name === "item" ? page.locator(".sku-card details").first() : page.locator(`#step-${name} > details`);
+  await folds.evaluate((fold) => (fold.open = true));
+}
+
+/** Enters the operator's token. */
 export async function signInAsOperator(page) {
   await page.getByTestId("admin-token").fill(operatorToken());
   await page.getByTestId("admin-enter").click();
-  await expect(page.getByRole("button", { name: "New sale" })).toBeVisible();
+  await expect(page.getByTestId("leave")).toBeVisible();
 }
 
 /** Fills in the address on the order's page. */
