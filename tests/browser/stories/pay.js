@@ -3,7 +3,7 @@
 import { devices } from "@playwright/test";
 import { ADDRESS, createOrder, unique } from "../support/app.js";
 import { accessibilityViolations } from "../support/axe.js";
-import { buyNow, changeAnswers, clickAndConfirm, fillInAddress, openSale, payNow, untilText } from "../support/page.js";
+import { buyNow, changeAnswers, clickAndConfirm, fillInAddress, holdAnswers, openSale, payNow, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const ORDER = /\/api\/orders\/sale-[^/]+$/;
@@ -153,6 +153,16 @@ test("a free order is confirmed on its own page, without a word about payment", 
   await hasNoPaymentWords();
   await page.goto("/orders");
   await untilText(page, "order-link", /./);
+});
+
+test("what is below the form comes when it is known whether there is one", async ({ page }) => {
+  await openOrder(page);
+  const release = await holdAnswers(page, ACTIVITY);
+  await page.reload();
+  await expect(page.getByTestId("pay")).toBeVisible();
+  await expect(page.getByTestId("code")).toBeHidden();
+  release();
+  await expect(page.getByTestId("code")).toBeVisible();
 });
 
 test("an order has a short code that can be copied, and its full number under details", async ({ page }) => {

@@ -45,6 +45,8 @@ export function render({ order, shown, sale, checkout, isChanging, isBusy, refun
   renderQueue(order);
   renderAddress({ order, shown, checkout, isChanging });
   renderReceipt(order, refundUntil, text);
+  // The form would push it down.
+  setVisible(byId("rest"), Boolean(checkout) || !isUnpaid(shown));
   renderBar({ order, shown, sale, checkout, isChanging, isBusy, saleUrl, paymentUrl, text });
   renderTimes({ order, shown, checkout });
 }

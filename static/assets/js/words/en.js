@@ -231,7 +231,7 @@ export const words = {
   "order.lost": "Something failed on our side and lost this order. We are placing it again for you…",
   "order.lost_for_good": "Something failed on our side and lost this order, and we could not place it again. You were not charged.",
   "order.receipt": "Receipt",
-  "order.print": "Print or save the receipt",
+  "order.print": "Print or save receipt",
   "order.code": "Order code",
   "order.copy": "Copy",
   "order.copied": "Copied",
