@@ -175,6 +175,15 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
         call(Method::POST, &pause, token, &json!({})).await.is_problem(403, "forbidden");
         call(Method::PUT, "/bans/user/eve", token, &json!({"seconds": 60})).await.is_problem(403, "forbidden");
     }
+    let order_no = format!("{}.01ARZ3NDEKTSV4RRFFQ69G5FAV", activity.id);
+    for (action, allowed) in [("cancel", &mia), ("extend", &ben)] {
+        let body = if action == "extend" { json!({"seconds": 60}) } else { json!({"reason": "asked"}) };
+        for token in [&ann, &ben, &mia] {
+            let answer = call(Method::POST, &format!("/orders/{order_no}/{action}"), token, &body).await;
+            let expected = if token == allowed { (404, "not_found") } else { (403, "forbidden") };
+            answer.is_problem(expected.0, expected.1);
+        }
+    }
     for token in [&ann, &ben] {
         call(Method::POST, "/callbacks/x/refund", token, &json!({})).await.is_problem(403, "forbidden");
     }

@@ -20,6 +20,7 @@ mod issuer_keys;
 mod ledger_failover;
 mod ledger_failure;
 mod openapi;
+mod operator_orders;
 mod operators;
 #[cfg(target_os = "linux")] // Elsewhere `SSL_CERT_FILE` adds no authority.
 mod payments;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::future::FutureExt;
-use orders::ledger::order_changes;
+use orders::ledger::order_changes::{self, Canceller};
 use payments::callbacks::{self, CallbackEffect};
 use tokio::runtime::Runtime;
 
@@ -79,7 +79,7 @@ impl Start {
             }
         }
         let bobs = fixture.pending_order(2, "bob", 1).await;
-        order_changes::cancel(&fixture.sql, &bobs, NOW).await.unwrap().unwrap();
+        order_changes::cancel(&fixture.sql, &bobs, Canceller::Buyer, NOW).await.unwrap().unwrap();
         fixture.reserve(3, "cyd", 1).await.unwrap();
         fixture
     }

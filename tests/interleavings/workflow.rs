@@ -16,7 +16,10 @@ use operations::{
 };
 use orders::{
     dead_letters::{self, RequeueOutcome},
-    ledger::{order_changes, order_rows},
+    ledger::{
+        order_changes::{self, Canceller},
+        order_rows,
+    },
 };
 use payments::{
     callbacks,
@@ -153,7 +156,7 @@ impl Workflow {
                 fixture.redis.command("XTRIM", vec![orders.into(), "MAXLEN".into(), "0".into()]).await.map(|_| true)?
             }
             CancelUnheard => {
-                order_changes::cancel(&fixture.sql, &order_no, NOW).await?;
+                order_changes::cancel(&fixture.sql, &order_no, Canceller::Buyer, NOW).await?;
                 fixture.sql.run("UPDATE orders SET unsynced_since = 0", vec![]).await.map(|_| true)?
             }
             Audit => audit(&fixture.redis, &fixture.sql, &fixture.activity, fixture.per_user).await.map(|_| true)?,

@@ -33,7 +33,7 @@ use operations::{
         rebuild::{Rebuild, RebuildOutcome},
     },
 };
-use orders::ledger::order_rows;
+use orders::ledger::{order_changes::Canceller, order_rows};
 use payments::commands::{self, CommandOutcome};
 use sale::{
     ledger::activities::{self, Activity},
@@ -385,7 +385,7 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
 
     /// Cancels an order as its buyer.
     pub async fn cancel(&self, order_no: &OrderNo) -> Result<CommandOutcome, StoreError> {
-        let cancelled = commands::cancel(&self.sql, order_no, NOW).await?;
+        let cancelled = commands::cancel(&self.sql, order_no, Canceller::Buyer, NOW).await?;
         cancelled.sync(&self.redis).await;
         Ok(cancelled.outcome)
     }

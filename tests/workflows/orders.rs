@@ -8,3 +8,4 @@ pub mod lost_messages;
 pub mod lost_second;
 pub mod lost_tail;
 pub mod order_list;
+pub mod order_search;

@@ -7,6 +7,7 @@ pub mod delivery;
 pub mod free_orders;
 pub mod lost_payments;
 pub mod manual_refunds;
+pub mod more_time;
 pub mod overpayments;
 pub mod partial_refunds;
 pub mod payment_service;

@@ -8,15 +8,21 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use domain::{activity::ActivityState, ids::UserId, settings::Retention, time::Millis};
+use domain::{
+    activity::ActivityState,
+    ids::{ShortCode, UserId},
+    order::OrderStatus,
+    settings::Retention,
+    time::Millis,
+};
 use operations::{
     commands::{bans, stats},
-    ledger::backlog,
+    ledger::{backlog, operator_changes, order_times},
     upkeep::{erasure::erase_old, passes, rebuild::RebuildOutcome, report::Report, sweep::Sweeper},
 };
 use orders::{
     dead_letters::{self, Cursor},
-    ledger::{events, order_rows},
+    ledger::{events, order_rows, order_search::Search},
 };
 use payments::{
     callbacks::parked,
@@ -162,7 +168,28 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     for before in ["", "orders/x", "overpayments/x"] {
         refunds::list_unconfirmed(sql, before, 200).await.unwrap();
     }
-    order_rows::list_newest(sql, &fixture.activity, "", 200).await.unwrap();
+    let activity = Some(fixture.activity.clone());
+    let code = ShortCode::parse("12345678").unwrap();
+    for search in [
+        Search { activity: activity.clone(), ..Search::default() },
+        Search { activity: activity.clone(), status: Some(OrderStatus::Paid), ..Search::default() },
+        Search { activity: activity.clone(), updated_since: Some(NOW), ..Search::default() },
+        Search {
+            activity: activity.clone(),
+            user: Some(ada.clone()),
+            status: Some(OrderStatus::Paid),
+            ..Search::default()
+        },
+        Search { activity, code: Some(code.clone()), updated_since: Some(NOW), ..Search::default() },
+        Search { user: Some(ada.clone()), ..Search::default() },
+        Search { code: Some(code), ..Search::default() },
+    ] {
+        let found = search.find(sql, None, 1).await.unwrap();
+        let before = found.last().map(|last| search.position(last));
+        search.find(sql, before.as_ref(), 1).await.unwrap();
+    }
+    order_times::load(sql, &order_no).await.unwrap();
+    operator_changes::list_of_subjects(sql, &["x", "y"]).await.unwrap();
     events::list_for_order(sql, &order_no).await.unwrap();
     events::list_failed(sql, "", 200).await.unwrap();
     events::list_failed(sql, "x/1", 200).await.unwrap();

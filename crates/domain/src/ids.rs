@@ -133,6 +133,35 @@ const INVISIBLE: [(char, char); 22] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
+/// What buyers see of an order's number, `XXXX-XXXX`: its last eight characters. Orders may share one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShortCode(String);
+
+impl ShortCode {
+    /// Parses a code as a buyer types it: in any case, with or without the hyphen, and with the letters that Crockford's
+    /// base 32 takes for digits.
+    pub fn parse(text: &str) -> Result<Self, InvalidId> {
+        let digits =
+            text.chars().filter(|char| !matches!(char, '-' | ' ')).map(|char| match char.to_ascii_uppercase() {
+                'I' | 'L' => '1',
+                'O' => '0',
+                other => other,
+            });
+        let code: String = digits.collect();
+        let is_digit = |byte: u8| byte.is_ascii_alphanumeric() && byte != b'U';
+        if code.len() == 8 && code.bytes().all(is_digit) {
+            return Ok(Self(code));
+        }
+        Err(InvalidId("a code is the last eight characters of an order's number, such as 6N0K-1R8W"))
+    }
+
+    /// The end of the order's number.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// An order number, `<activity>.<ULID>`. It contains the activity, so every Redis key of an order can be computed from
 /// it.
 ///

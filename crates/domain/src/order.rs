@@ -25,7 +25,7 @@ crate::words! {
         PendingPayment = "pending_payment",
         /// Paid.
         Paid = "paid",
-        /// Cancelled by the buyer.
+        /// Cancelled by the buyer or an operator.
         Cancelled = "cancelled",
         /// Not paid in time.
         Expired = "expired",
@@ -196,9 +196,10 @@ struct OrderDocument<'a> {
 }
 
 /// Examples of [`Order::reason`].
-const REASONS: [&str; 7] = [
+const REASONS: [&str; 8] = [
     "not_paid_in_time",
     "cancelled_by_buyer",
+    "cancelled_by_operator",
     "refund_requested",
     "paid_too_late",
     "no_room_in_ledger",

@@ -8,3 +8,4 @@ pub mod metrics;
 pub mod readiness;
 pub mod shed;
 pub mod stats;
+pub mod timeline;

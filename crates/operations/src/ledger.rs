@@ -2,4 +2,5 @@
 
 pub mod backlog;
 pub mod operator_changes;
+pub mod order_times;
 pub mod rebuilds;

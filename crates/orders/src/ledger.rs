@@ -3,4 +3,5 @@
 pub mod events;
 pub mod order_changes;
 pub mod order_rows;
+pub mod order_search;
 pub mod unsynced;

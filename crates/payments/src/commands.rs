@@ -1,15 +1,16 @@
-//! Payment commands of buyers: cancel, start a payment, request a refund.
+//! Commands about an order's payment: cancel, extend, start a payment, request a refund.
 //!
 //! The ledger decides by its own clock, and Redis is not asked. Its copy is brought in line after the response; if that
 //! fails, the sweeper does it.
 
 use domain::{
+    http::problem::{Code, Problem},
     ids::OrderNo,
     order::{Order, OrderStatus},
 };
 use orders::{
     ledger::{
-        order_changes,
+        order_changes::{self, Canceller},
         order_rows::{self, OrderRow},
     },
     sync::sync_order,
@@ -37,13 +38,28 @@ pub enum CommandOutcome {
     NotFound,
 }
 
+impl CommandOutcome {
+    /// Returns the order after a command, or `state_conflict`. `goal` completes "it cannot be …".
+    pub fn order_or_conflict(&self, goal: &str) -> Result<&Order, Problem> {
+        let detail = match self {
+            Self::Done(order) => return Ok(order),
+            Self::Conflict(order) => format!("The order is {}: it cannot be {goal}.", order.status.as_str()),
+            // The caller has found the order in Redis, but the order writer has not written it to the ledger yet.
+            Self::NotFound => {
+                format!("The order is still queued: it cannot be {goal} yet. Poll until it is pending.")
+            }
+        };
+        Err(Problem::new(Code::StateConflict, detail))
+    }
+}
+
 /// What a command did.
 #[derive(Debug)]
 pub struct Decided {
     /// Its result.
     pub outcome: CommandOutcome,
     /// The row that it changed.
-    changed: Option<OrderRow>,
+    pub changed: Option<OrderRow>,
 }
 
 impl Decided {
@@ -64,10 +80,30 @@ impl Decided {
 ///
 /// # Errors
 /// `LedgerUnavailable`: the order may or may not be cancelled.
-pub async fn cancel<S: Sql>(sql: &S, order_no: &OrderNo, now: impl Into<Clock>) -> Result<Decided, StoreError> {
+pub async fn cancel<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    by: Canceller,
+    now: impl Into<Clock>,
+) -> Result<Decided, StoreError> {
     let now = now.into();
-    let changed = order_changes::cancel(sql, order_no, now).await?;
+    let changed = order_changes::cancel(sql, order_no, by, now).await?;
     compare(sql, order_no, changed, &[OrderStatus::Cancelled], now).await
+}
+
+/// Gives the buyer of an order `ms` milliseconds more to pay it. After its time to pay it is a conflict.
+///
+/// # Errors
+/// `LedgerUnavailable`: the deadline may or may not have moved.
+pub async fn extend<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    ms: i64,
+    now: impl Into<Clock>,
+) -> Result<Decided, StoreError> {
+    let now = now.into();
+    let changed = order_changes::extend(sql, order_no, ms, now).await?;
+    compare(sql, order_no, changed, &[], now).await
 }
 
 /// Loads an order: `Done` if it has one of the `target` statuses. If its session has ended, it has no `checkout_url`.

@@ -172,6 +172,14 @@ impl Dialect {
         }
     }
 
+    /// Returns the last `chars` characters of a column, as indexes of the schema name them.
+    pub fn end_of(self, column: &str, chars: u32) -> String {
+        match self {
+            Self::Sqlite => format!("substr({column}, -{chars})"),
+            Self::Postgres => format!("right({column}, {chars})"),
+        }
+    }
+
     /// Returns an aggregate: the JSON array of the values of `expression`, as text.
     pub fn json_array_of(self, expression: &str) -> String {
         match self {

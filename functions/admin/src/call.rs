@@ -6,7 +6,10 @@ use domain::{
     http::{body, routes::Admin},
     operators::Operator,
 };
-use platform::http::{Request, Response, percent_decode};
+use platform::{
+    http::{Request, Response, percent_decode},
+    paging,
+};
 use serde::Serialize;
 
 /// A call of an operator.
@@ -24,7 +27,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Names the subject: the path's parameters, or the order whose events are sent again, which is in the body.
+    /// Names the subject: the path's parameters, the order whose events are sent again, or the buyer whose orders are searched.
     pub fn new(request: &'a Request, operator: &'a Operator, endpoint: Admin, params: [&'a str; 2]) -> Self {
         let decoded = match params.map(percent_decode) {
             [first, second] if second.is_empty() => first,
@@ -36,6 +39,7 @@ impl<'a> Call<'a> {
                 let body = body::parse::<ReplayEvents>(&request.body).unwrap_or_default();
                 body.order_no.map(String::from).unwrap_or_default()
             }
+            Admin::FindOrders => paging::text(request, "user").unwrap_or_default(),
             _ => decoded,
         };
         Self { request, operator, endpoint, params, subject }

@@ -8,6 +8,7 @@ mod callbacks;
 mod changes;
 mod dead_letters;
 mod events;
+mod order_changes;
 mod orders;
 mod readiness;
 mod routes;

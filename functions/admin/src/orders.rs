@@ -1,14 +1,26 @@
-//! Shows orders to operators: one with delivery address, callbacks, refunds and events, or those of a sale in pages.
+//! Shows orders to operators: one with delivery address, callbacks, refunds, events and timeline, or many in pages.
 
 use domain::{
     address::{Address, AddressCipher},
     api::Page,
     http::problem::{FieldError, Problem},
-    ids::{ActivityId, OrderNo},
+    ids::{ActivityId, OrderNo, ShortCode, UserId},
+    order::OrderStatus,
+    time::Millis,
 };
-use operations::commands::documents::{ExportedOrder, OrderDetails};
-use orders::ledger::{events, order_rows};
-use payments::ledger::{addresses, callback_rows, refunds};
+use operations::{
+    commands::{
+        documents::{ExportedOrder, OrderDetails},
+        timeline::timeline,
+    },
+    ledger::{operator_changes, order_times},
+};
+use orders::ledger::{
+    events,
+    order_rows::{self, OrderRow},
+    order_search::{Position, STATUSES, Search},
+};
+use payments::ledger::{addresses, callback_rows, partial_refunds, refunds};
 use platform::{
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
@@ -37,19 +49,76 @@ pub async fn list(request: &Request, activity: &ActivityId) -> Result<Response, 
     Ok(Response::json(200, &Page::new(found, limit, |order| order.order.order_no.to_string())))
 }
 
+/// Maximum and default number of orders in a page of [`find`].
+const MAX_FOUND: i64 = 200;
+
+/// Handles `GET …/orders?activity=&status=&user=&code=&updated_since=&before=&limit=`: orders of one sale or of all.
+pub async fn find(request: &Request) -> Result<Response, ApiError> {
+    let mut errors = Vec::new();
+    let parse_status = |text: &str| {
+        let statuses = STATUSES.map(OrderStatus::as_str).join(", ");
+        let status = STATUSES.into_iter().find(|status| status.as_str() == text);
+        status.ok_or_else(|| format!("must be one of {statuses}: other orders are not in the ledger"))
+    };
+    let search = Search {
+        activity: paging::parse(request, "activity", ActivityId::parse, &mut errors),
+        status: paging::parse(request, "status", parse_status, &mut errors),
+        user: paging::parse(request, "user", UserId::parse, &mut errors),
+        code: paging::parse(request, "code", ShortCode::parse, &mut errors),
+        updated_since: paging::parse(request, "updated_since", Millis::parse, &mut errors),
+    };
+    let before = paging::parse(request, "before", Position::parse, &mut errors);
+    if errors.is_empty() && !search.is_indexed() {
+        let detail = "name an activity, a user or a code: without one, all orders of all sales would be read";
+        errors.push(FieldError::new("?activity", detail));
+    }
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors).into());
+    }
+    let limit = paging::limit(request, MAX_FOUND)?;
+    let found = search.find(&SpinLedger::open().await, before.as_ref(), limit + 1).await?;
+    let Page { items, next } = Page::new(found, limit, |row: &OrderRow| search.position(row).to_string());
+    Ok(Response::json(200, &Page { items: items.iter().map(ExportedOrder::from).collect(), next }))
+}
+
+/// Parses the number of an order that a call is about.
+pub fn parse_order_no(call: &Call<'_>) -> Result<OrderNo, ApiError> {
+    OrderNo::parse(call.params[0]).map_err(|_| unknown_order())
+}
+
+/// The error of an order that the ledger does not have.
+pub fn unknown_order() -> ApiError {
+    not_found("The ledger has no such order.")
+}
+
 /// Handles `GET …/orders/:order_no`. Reading a delivery address is logged with the operator's name; the address itself is
 /// not.
 pub async fn get(call: &Call<'_>) -> Result<Response, ApiError> {
-    let unknown = || not_found("The ledger has no such order.");
-    let order_no = OrderNo::parse(call.params[0]).map_err(|_| unknown())?;
+    let order_no = parse_order_no(call)?;
     let (cipher, ledger) = (settings::load(settings::ADDRESS_CIPHER).await?, SpinLedger::open().await);
-    let row = order_rows::load(&ledger, &order_no).await?.ok_or_else(unknown)?;
+    let row = order_rows::load(&ledger, &order_no).await?.ok_or_else(unknown_order)?;
+    let times = order_times::load(&ledger, &order_no).await?;
+    let callbacks = callback_rows::list_for_order(&ledger, &order_no).await?;
+    let refunds = refunds::list_for_order(&ledger, &order_no).await?;
+    let events = events::list_for_order(&ledger, &order_no).await?;
+    let number = order_no.to_string();
+    let subjects: Vec<_> = callbacks.iter().map(|callback| callback.id.as_str()).chain([number.as_str()]).collect();
+    let changes = operator_changes::list_of_subjects(&ledger, &subjects).await?;
+    let amount = row.order.money.amount;
+    let refunded_amount = match row.order.status {
+        OrderStatus::Refunded => amount,
+        _ if row.payment.is_empty() => 0,
+        _ => partial_refunds::sum(&ledger, &row.payment).await?.min(amount),
+    };
     let document = OrderDetails {
         order: ExportedOrder::from(&row),
+        refunded_amount,
+        refundable_amount: if row.order.status == OrderStatus::Paid { amount - refunded_amount } else { 0 },
+        timeline: timeline(&row, &times, &callbacks, &refunds, &events, &changes),
         address: open_address(call, &cipher, &ledger, &order_no).await?,
-        callbacks: callback_rows::list_for_order(&ledger, &order_no).await?,
-        refunds: refunds::list_for_order(&ledger, &order_no).await?,
-        events: events::list_for_order(&ledger, &order_no).await?,
+        callbacks,
+        refunds,
+        events,
     };
     Ok(Response::json(200, &document))
 }

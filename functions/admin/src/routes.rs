@@ -20,7 +20,7 @@ use platform::{
 use crate::{
     activities, bans,
     call::{Call, Outcome},
-    call_log, callbacks, changes, dead_letters, events, orders, shed, stats,
+    call_log, callbacks, changes, dead_letters, events, order_changes, orders, shed, stats,
 };
 
 /// Calls the handler of the request's route. `/api/admin/…` requires a token of an operator with the role that the
@@ -61,7 +61,7 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
 
 fn required_role(call: &Call<'_>) -> Role {
     match call.endpoint {
-        Admin::ReplayCallback | Admin::RefundCallback | Admin::DismissCallback => Role::Money,
+        Admin::CancelOrder | Admin::ReplayCallback | Admin::RefundCallback | Admin::DismissCallback => Role::Money,
         _ if call.request.method.is_safe() => Role::Read,
         _ => Role::Operate,
     }
@@ -115,7 +115,10 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::Rebuild => stats::rebuild(request, &activity()?).await?,
         Admin::ListDeadLetters => ReadBuyers(dead_letters::list(request).await?),
         Admin::ReplayDeadLetter => dead_letters::requeue(first).await?,
+        Admin::FindOrders => ReadBuyers(orders::find(request).await?),
         Admin::GetOrder => ReadBuyers(orders::get(call).await?),
+        Admin::CancelOrder => order_changes::cancel(call).await?,
+        Admin::ExtendOrder => order_changes::extend(call).await?,
         Admin::ListCallbacks => ReadBuyers(callbacks::list(request).await?),
         Admin::ReplayCallback => callbacks::resolve(subject, "replay").await?,
         Admin::RefundCallback => callbacks::resolve(subject, "refund").await?,

@@ -27,7 +27,7 @@ use platform::{
 };
 use stores::ledger::clock::Clock;
 
-use crate::outcome::{order_or_conflict, sync_later};
+use crate::outcome::sync_later;
 
 /// Returns the payment page's URL and the deadline. A repeated request returns the same session. An order that costs nothing
 /// is paid, and the URL is that of its page.
@@ -48,7 +48,7 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     let provider = provider::from_settings(RetryPolicy::BUYER).await?;
     let checked_out = checkout(&SpinLedger::open().await, &provider, order, address, Clock::Ledger).await;
     let (outcome, session_number) = checked_out.map_err(|error| checkout_error(request, order, error))?;
-    let order = order_or_conflict(&outcome, "paid")?.clone();
+    let order = outcome.order_or_conflict("paid")?.clone();
     let checked_out = CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by };
     let response = Response::json(200, &checked_out);
     after_response(async move {
@@ -66,7 +66,7 @@ async fn seal(order: &Order, address: &Address) -> Result<String, ApiError> {
 async fn take_free(request: &Request, order: &Order, address: SealedAddress<'_>) -> Result<Response, ApiError> {
     let taken = checkout_free(&SpinLedger::open().await, &order.order_no, address, Clock::Ledger).await;
     let taken = taken.map_err(|error| checkout_error(request, order, error))?;
-    let order = order_or_conflict(&taken.outcome, "paid")?;
+    let order = taken.outcome.order_or_conflict("paid")?;
     let url = order_path(&order.order_no);
     let response = Response::json(200, &CheckedOut { checkout_url: Some(&url), pay_by: order.pay_by });
     sync_later(taken);

@@ -12,7 +12,7 @@ use platform::{
 };
 use stores::ledger::clock::Clock;
 
-use crate::outcome::{order_or_conflict, sync_later};
+use crate::outcome::sync_later;
 
 /// Records the refund request in the ledger. The refund is complete when the provider confirms it.
 pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
@@ -21,7 +21,7 @@ pub async fn post(order_no: &OrderNo) -> Result<Response, ApiError> {
         let detail = "This sale takes no request for a refund now. Ask the shop.";
         return Err(Problem::new(Code::RefundClosed, detail).into());
     }
-    let response = Response::json(202, &order_or_conflict(&requested.outcome, "refunded")?);
+    let response = Response::json(202, requested.outcome.order_or_conflict("refunded")?);
     sync_later(requested);
     Ok(response)
 }

@@ -4,7 +4,10 @@
 
 use domain::{http::problem::Code, ids::OrderNo, order::OrderStatus};
 use operations::upkeep::rebuild::RebuildOutcome;
-use orders::{dead_letters, ledger::order_changes};
+use orders::{
+    dead_letters,
+    ledger::order_changes::{self, Canceller},
+};
 use payments::{
     callbacks::CallbackEffect,
     ledger::callback_rows::{self, Callback, LOST_PAYMENT},
@@ -240,7 +243,7 @@ async fn transitions_that_only_the_ledger_has_survive_a_rebuild() {
             fixture.pending_order(2, "bob", 1).await,
             fixture.refunding_order(3, "cyd").await,
         ];
-        order_changes::cancel(&fixture.sql, &cancelled, NOW).await.unwrap();
+        order_changes::cancel(&fixture.sql, &cancelled, Canceller::Buyer, NOW).await.unwrap();
         let payment = Callback { order_no: paid.to_string(), payment: "p".to_owned(), ..Callback::default() };
         callback_rows::mark_paid(&fixture.sql, &payment, OrderStatus::PendingPayment, NOW).await.unwrap();
         callback_rows::mark_refunded(&fixture.sql, &back, NOW).await.unwrap();

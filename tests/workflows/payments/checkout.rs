@@ -5,7 +5,7 @@
 use domain::order::OrderStatus;
 use operations::upkeep::passes;
 use orders::ledger::{
-    order_changes::{self, SESSION_GRACE_MS},
+    order_changes::{self, Canceller, SESSION_GRACE_MS},
     order_rows,
 };
 use payments::{
@@ -68,7 +68,7 @@ async fn a_session_of_an_order_that_was_released_meanwhile_starts_no_payment_and
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let order = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order;
         let opened = provider.open_session(&order, 1, &Presentation::default()).await.unwrap();
-        order_changes::cancel(&fixture.sql, &order_no, NOW).await.unwrap().expect("cancelled");
+        order_changes::cancel(&fixture.sql, &order_no, Canceller::Buyer, NOW).await.unwrap().expect("cancelled");
         let provider_name = provider.name().as_str().to_owned();
         let session = Session { provider: provider_name, id: opened.session_id, url: opened.url, session_number: 1 };
         assert_eq!(sessions::save(&fixture.sql, &order_no, &session, NOW).await.unwrap(), None, "{ledger}");

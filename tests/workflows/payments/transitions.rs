@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::{order::OrderStatus, time::Millis};
 use operations::commands::activities::OperationOutcome;
-use orders::ledger::order_rows;
+use orders::ledger::{order_changes::Canceller, order_rows};
 use payments::{
     callbacks::{self, CallbackEffect},
     commands::{self, CommandOutcome},
@@ -95,7 +95,8 @@ async fn an_order_cannot_be_cancelled_after_its_time_to_pay() {
         let fixture = new_fixture(ledger, 5, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let pay_by = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().order.pay_by.unwrap();
-        let cancel = async |now| commands::cancel(&fixture.sql, &order_no, now).await.unwrap().outcome;
+        let cancel =
+            async |now| commands::cancel(&fixture.sql, &order_no, Canceller::Buyer, now).await.unwrap().outcome;
         let outcome = cancel(pay_by).await;
         let CommandOutcome::Conflict(order) = outcome else { panic!("{ledger}: {outcome:?}") };
         assert_eq!(order.status, OrderStatus::Expired, "{ledger}");

@@ -160,7 +160,11 @@ async fn a_callback_is_answered_after_one_statement_and_the_ledgers_clock_decide
         assert!(matches!(refunding, CommandOutcome::Done(_)), "{ledger}: {refunding:?}");
 
         let overdue = order_of(2, "bob", -1).await;
-        let cancelled = commands::cancel(&sql, &overdue.order_no, Clock::Ledger).await.unwrap().outcome;
+        let cancelled =
+            commands::cancel(&sql, &overdue.order_no, orders::ledger::order_changes::Canceller::Buyer, Clock::Ledger)
+                .await
+                .unwrap()
+                .outcome;
         let (checked_out, _) = checkout(&sql, &provider, &overdue, address, Clock::Ledger).await.unwrap();
         for outcome in [cancelled, checked_out] {
             let CommandOutcome::Conflict(order) = outcome else { panic!("{ledger}: {outcome:?}") };
@@ -171,7 +175,11 @@ async fn a_callback_is_answered_after_one_statement_and_the_ledgers_clock_decide
         let unanswered = callbacks::receive(&NoRedis, &sql, &unknown, true, |_| true, Clock::Ledger).await;
         assert!(matches!(unanswered, Err(StoreError::RedisUnavailable(_))), "{ledger}: {unanswered:?}");
         let in_time = order_of(3, "eve", 60_000).await.order_no;
-        let cancelled = commands::cancel(&sql, &in_time, Clock::Ledger).await.unwrap().outcome;
+        let cancelled =
+            commands::cancel(&sql, &in_time, orders::ledger::order_changes::Canceller::Buyer, Clock::Ledger)
+                .await
+                .unwrap()
+                .outcome;
         assert!(matches!(cancelled, CommandOutcome::Done(_)), "{ledger}: {cancelled:?}");
     }
 }

@@ -7,7 +7,7 @@ use domain::{
 };
 use futures::future::join;
 use operations::commands::bans;
-use orders::ledger::order_changes;
+use orders::ledger::order_changes::{self, Canceller};
 use payments::commands;
 use stores::Sql;
 
@@ -65,7 +65,34 @@ async fn a_cancel_in_the_second_half_of_the_first_time_to_pay_is_a_strike() {
 async fn cancel_around_half_time(fixture: &RealFixture, order_no: &OrderNo, late_ms: i64) {
     let spec = fixture.stored().await.spec;
     let now = NOW.plus(spec.pay_timeout_seconds * 1_000 / 2 + late_ms);
-    commands::cancel(&fixture.sql, order_no, now).await.unwrap().sync(&fixture.redis).await;
+    commands::cancel(&fixture.sql, order_no, Canceller::Buyer, now).await.unwrap().sync(&fixture.redis).await;
+}
+
+/// Not even a late one, and the buyer's own first cancel is still free.
+#[tokio::test]
+async fn a_cancel_of_an_operator_is_no_strike() {
+    for ledger in LEDGERS {
+        for by_a_rebuild in [false, true] {
+            let fixture = new_fixture(ledger, 5, 5).await;
+            let user = UserId::parse(&format!("customer of {}", fixture.activity)).unwrap();
+            let late = NOW.plus(fixture.stored().await.spec.pay_timeout_seconds * 900);
+            for n in 1..3 {
+                let order_no = fixture.pending_order(n, user.as_str(), 1).await;
+                let reason = Canceller::Operator.as_str();
+                let cancelled = match by_a_rebuild {
+                    true => order_changes::release(&fixture.sql, &order_no, OrderStatus::Cancelled, reason, late).await,
+                    false => order_changes::cancel(&fixture.sql, &order_no, Canceller::Operator, late).await,
+                };
+                assert_eq!(cancelled.unwrap().unwrap().order.reason.as_deref(), Some(reason), "{ledger}");
+            }
+            let own = fixture.pending_order(3, user.as_str(), 1).await;
+            cancel_around_half_time(&fixture, &own, -1_000).await;
+            assert_eq!(strikes(&fixture, &user).await, 0, "{ledger}");
+            let second = fixture.pending_order(4, user.as_str(), 1).await;
+            cancel_around_half_time(&fixture, &second, -1_000).await;
+            assert_eq!(strikes(&fixture, &user).await, 1, "{ledger}");
+        }
+    }
 }
 
 /// A buyer who pays a cancelled order of which no unit is left gets the money back, and would cancel for free again.
@@ -95,9 +122,9 @@ async fn of_two_concurrent_cancels_one_is_a_strike() {
     let second = fixture.pending_order(2, user.as_str(), 1).await;
     let other = open_connection(&fixture).await;
     other.run("BEGIN", Vec::new()).await.unwrap();
-    order_changes::cancel(&other, &first, NOW).await.unwrap().expect("cancelled");
+    order_changes::cancel(&other, &first, Canceller::Buyer, NOW).await.unwrap().expect("cancelled");
     // The other cancel waits for this one.
-    let cancelling = order_changes::cancel(&fixture.sql, &second, NOW);
+    let cancelling = order_changes::cancel(&fixture.sql, &second, Canceller::Buyer, NOW);
     let (cancelled, ()) = join(cancelling, commit_when_blocking(&other)).await;
     cancelled.unwrap().expect("cancelled");
     assert_eq!(strikes(&fixture, &user).await, 1);

@@ -32,6 +32,56 @@ impl Restock {
     }
 }
 
+/// Why an operator changes an order. It is kept with the change.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct CancelOrder {
+    /// Why, for operators.
+    #[schemars(length(min = 1, max = MAX_REASON_CHARS), regex(pattern = REASON_PATTERN))]
+    pub reason: String,
+}
+
+impl CancelOrder {
+    /// Returns one error for each violated rule; empty if the change is valid.
+    #[must_use]
+    pub fn validate(&self) -> Vec<FieldError> {
+        reason_error(&self.reason).into_iter().collect()
+    }
+}
+
+/// More time to pay an order.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ExtendOrder {
+    /// How much, beyond the deadline that the order has.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub seconds: i64,
+    /// Why, for operators.
+    #[schemars(length(min = 1, max = MAX_REASON_CHARS), regex(pattern = REASON_PATTERN))]
+    pub reason: Option<String>,
+}
+
+impl ExtendOrder {
+    /// Returns one error for each violated rule; empty if the change is valid.
+    #[must_use]
+    pub fn validate(&self) -> Vec<FieldError> {
+        let wrong = || FieldError::new("/seconds", "must be 1 to 86,400");
+        let seconds = (!(1..=86_400).contains(&self.seconds)).then(wrong);
+        seconds.into_iter().chain(self.reason.as_deref().and_then(reason_error)).collect()
+    }
+}
+
+/// Maximum length of the reason of a change of an order, in characters.
+const MAX_REASON_CHARS: usize = 500;
+
+/// A reason has a visible character, and no NUL, which PostgreSQL's text cannot contain.
+const REASON_PATTERN: &str = r"^[^\u0000]*[^\s\u0000][^\u0000]*$";
+
+fn reason_error(reason: &str) -> Option<FieldError> {
+    let is_valid = !reason.trim().is_empty() && reason.chars().count() <= MAX_REASON_CHARS && !reason.contains('\0');
+    (!is_valid).then(|| FieldError::new("/reason", "must be a text of 1 to 500 characters without NUL"))
+}
+
 /// A ban.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct Ban {

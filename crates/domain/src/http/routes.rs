@@ -109,7 +109,10 @@ routes! {
         Rebuild = POST "/api/admin/activities/:activity/rebuild",
         ListDeadLetters = GET "/api/admin/dead-letters",
         ReplayDeadLetter = POST "/api/admin/dead-letters/:order_no/replay",
+        FindOrders = GET "/api/admin/orders",
         GetOrder = GET "/api/admin/orders/:order_no",
+        CancelOrder = POST "/api/admin/orders/:order_no/cancel",
+        ExtendOrder = POST "/api/admin/orders/:order_no/extend",
         ListCallbacks = GET "/api/admin/callbacks",
         ReplayCallback = POST "/api/admin/callbacks/:id/replay",
         RefundCallback = POST "/api/admin/callbacks/:id/refund",
@@ -161,6 +164,7 @@ impl Admin {
             | Self::ListEvents
             | Self::ListBans
             | Self::ListChanges => &["before", "limit"],
+            Self::FindOrders => &["activity", "status", "user", "code", "updated_since", "before", "limit"],
             Self::Rebuild => &["epoch"],
             _ => &[],
         }
@@ -169,8 +173,13 @@ impl Admin {
     /// Whether the route takes a body.
     #[must_use]
     pub fn takes_body(self) -> bool {
-        use Admin::{BanAddress, BanUser, PutActivity, PutAnnouncement, PutShedding, ReplayEvents, Restock};
-        matches!(self, PutActivity | PutAnnouncement | Restock | ReplayEvents | BanUser | BanAddress | PutShedding)
+        use Admin::{
+            BanAddress, BanUser, CancelOrder, ExtendOrder, PutActivity, PutAnnouncement, PutShedding, ReplayEvents,
+            Restock,
+        };
+        let of_orders = matches!(self, CancelOrder | ExtendOrder);
+        let of_sales = matches!(self, PutActivity | PutAnnouncement | Restock);
+        of_orders || of_sales || matches!(self, ReplayEvents | BanUser | BanAddress | PutShedding)
     }
 }
 

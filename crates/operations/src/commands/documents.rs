@@ -18,7 +18,10 @@ use sale::ledger::activities::Activity;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::stats::{ActivityStats, counts_by};
+use super::{
+    stats::{ActivityStats, counts_by},
+    timeline::TimelineEntry,
+};
 use crate::upkeep::{rebuild::Progress, report::Report};
 
 /// A changed activity whose gate is being rebuilt. Until that is done, nothing is sold.
@@ -100,6 +103,14 @@ pub struct OrderDetails<'a> {
     /// The order.
     #[serde(flatten)]
     pub order: ExportedOrder<'a>,
+    /// How much of the payment was given back.
+    #[schemars(range(min = 0))]
+    pub refunded_amount: i64,
+    /// How much of it an operator can give back.
+    #[schemars(range(min = 0))]
+    pub refundable_amount: i64,
+    /// What happened when, oldest first.
+    pub timeline: Vec<TimelineEntry>,
     /// The delivery address in clear text; null if there is none, if it was erased, or if its key is gone. Reading it is
     /// logged.
     pub address: Option<Address>,

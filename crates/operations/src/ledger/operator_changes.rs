@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 use stores::{
     ledger::row_reader::RowReader,
-    ports::{Sql, StoreError},
+    ports::{Sql, SqlValue, StoreError},
 };
 
 /// Maximum length of a document before or after a change, in bytes. An activity is shorter, because the request that
@@ -106,9 +106,21 @@ fn storable(text: &str) -> String {
 
 /// Lists up to `limit` changes, newest first; with `before`, those with a smaller number.
 pub async fn list<S: Sql>(sql: &S, before: Option<i64>, limit: i64) -> Result<Vec<OperatorChange>, StoreError> {
-    let statement = "SELECT id, changed_at, operator, action, subject, before, after, request_id \
-         FROM operator_changes WHERE id < ?1 ORDER BY id DESC LIMIT CAST(?2 AS BIGINT)";
-    let rows = sql.run(statement, vec![before.unwrap_or(i64::MAX).into(), limit.into()]).await?;
+    let params = vec![before.unwrap_or(i64::MAX).into(), limit.into()];
+    query(sql, "id < ?1 ORDER BY id DESC LIMIT CAST(?2 AS BIGINT)", params).await
+}
+
+/// Lists the first 100 changes of some subjects, oldest first.
+pub async fn list_of_subjects<S: Sql>(sql: &S, subjects: &[&str]) -> Result<Vec<OperatorChange>, StoreError> {
+    let condition = format!("subject IN ({}) ORDER BY id LIMIT 100", sql.dialect().json_values("?1"));
+    query(sql, &condition, vec![json!(subjects).to_string().into()]).await
+}
+
+async fn query<S: Sql>(sql: &S, condition: &str, params: Vec<SqlValue>) -> Result<Vec<OperatorChange>, StoreError> {
+    let statement = format!(
+        "SELECT id, changed_at, operator, action, subject, before, after, request_id FROM operator_changes WHERE {condition}"
+    );
+    let rows = sql.run(&statement, params).await?;
     let parse_row = |row| {
         let mut row = RowReader::new(row);
         Ok(OperatorChange {

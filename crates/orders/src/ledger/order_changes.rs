@@ -75,21 +75,50 @@ pub async fn insert_released<S: Sql>(sql: &S, order: &NewOrder, now: Millis) -> 
     sql.run(statement, params).await.map(|_| ())
 }
 
-/// `pending_payment → cancelled`, by the buyer, while the time to pay is not over. Returns the order if this call
-/// changed it.
+domain::words! {
+    /// Who cancels an order: the reason of its status. The ledger counts no strike for an operator's cancel (B8).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Canceller {
+        /// Its buyer.
+        Buyer = "cancelled_by_buyer",
+        /// An operator.
+        Operator = "cancelled_by_operator",
+    }
+}
+
+/// `pending_payment → cancelled`, while the time to pay is not over. Returns the order if this call changed it.
 pub async fn cancel<S: Sql>(
     sql: &S,
     order_no: &OrderNo,
+    by: Canceller,
     now: impl Into<Clock>,
 ) -> Result<Option<OrderRow>, StoreError> {
     let now = now.into().sql(sql.dialect());
+    let reason = by.as_str();
+    let counts = if by == Canceller::Buyer { "1 - checkout_failed" } else { "0" };
     let statement = format!(
-        "UPDATE orders SET status = 'cancelled', live = 0, reason = 'cancelled_by_buyer', \
-         was_cancelled = 1 - checkout_failed, \
+        "UPDATE orders SET status = 'cancelled', live = 0, reason = '{reason}', \
+         was_cancelled = {counts}, \
          updated_at = {now}, unsynced_since = {now} \
          WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > {now} RETURNING {COLUMNS}"
     );
     Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into()]).await?)?.pop())
+}
+
+/// Moves the deadline of an order that waits for payment by `ms` milliseconds, while it is not over. Returns the order if this
+/// call changed it. A payment session that ends earlier is followed by another one.
+pub async fn extend<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    ms: i64,
+    now: impl Into<Clock>,
+) -> Result<Option<OrderRow>, StoreError> {
+    let now = now.into().sql(sql.dialect());
+    let statement = format!(
+        "UPDATE orders SET pay_by = pay_by + CAST(?2 AS BIGINT), updated_at = {now}, unsynced_since = {now} \
+         WHERE order_no = ?1 AND status = 'pending_payment' AND pay_by > {now} RETURNING {COLUMNS}"
+    );
+    Ok(parse_rows(sql.run(&statement, vec![order_no.to_string().into(), ms.into()]).await?)?.pop())
 }
 
 /// `pending_payment → paid`, for an order that costs nothing, while the time to pay is not over. Returns the order if this call
@@ -118,7 +147,7 @@ pub async fn release<S: Sql>(
 ) -> Result<Option<OrderRow>, StoreError> {
     let statement = format!(
         "UPDATE orders SET status = ?3, live = 0, reason = ?4, free_cancel_until = ?2, \
-         was_cancelled = CASE ?3 WHEN 'cancelled' THEN 1 ELSE 0 END, updated_at = ?2, unsynced_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
+         was_cancelled = CASE WHEN ?3 = 'cancelled' AND ?4 <> 'cancelled_by_operator' THEN 1 ELSE 0 END, updated_at = ?2, unsynced_since = ?2 WHERE order_no = ?1 AND status = 'pending_payment' RETURNING {COLUMNS}"
     );
     let params = vec![order_no.to_string().into(), now.0.into(), to.as_str().into(), reason.into()];
     Ok(parse_rows(sql.run(&statement, params).await?)?.pop())

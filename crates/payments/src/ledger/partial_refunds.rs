@@ -15,6 +15,13 @@ pub(super) fn sum_of(table: &str) -> String {
     )
 }
 
+/// Returns the sum of the parts of a payment that are refunded.
+pub async fn sum<S: Sql>(sql: &S, payment: &str) -> Result<i64, StoreError> {
+    let statement = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM partial_refunds WHERE payment = ?1";
+    let rows = sql.run(statement, vec![payment.into()]).await?;
+    RowReader::new(rows.into_iter().next().unwrap_or_default()).int()
+}
+
 fn is_of_stripe(callback: &Callback) -> bool {
     callback.provider == PaymentProvider::Stripe.as_str()
 }
@@ -38,12 +45,15 @@ fn key(callback: &Callback) -> SqlValue {
 /// sum of the payment's parts.
 pub async fn add<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<i64, StoreError> {
     let Callback { order_no, payment, refund, money, .. } = callback;
-    let [payment, order_no, refund] = [payment, order_no, refund].map(|it| SqlValue::from(it.as_str()));
-    let params = vec![payment.clone(), key(callback), order_no, money.amount.into(), refund];
+    let params = vec![
+        payment.as_str().into(),
+        key(callback),
+        order_no.as_str().into(),
+        money.amount.into(),
+        refund.as_str().into(),
+    ];
     sql.run(&format!(include_str!("../../sql/refunds/add_part.sql"), table = kind.table()), params).await?;
-    let statement = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM partial_refunds WHERE payment = ?1";
-    let rows = sql.run(statement, vec![payment]).await?;
-    RowReader::new(rows.into_iter().next().unwrap_or_default()).int()
+    sum(sql, payment).await
 }
 
 /// Forgets a part whose refund failed. What Stripe reported of the charge no longer holds: its next report does.

@@ -224,8 +224,8 @@ pub async fn reopen<S: Sql>(sql: &S, callback: &Callback) -> Result<(), StoreErr
 /// Records a refund of an order's payment that was made at the provider; nothing if a refund of the order is recorded.
 pub async fn record_confirmed<S: Sql>(sql: &S, callback: &Callback, now: Millis) -> Result<(), StoreError> {
     let Callback { payment, order_no, refund, money, .. } = callback;
-    let statement = "INSERT INTO refunds (order_no, payment, amount, currency, next_try_at, state, refund) \
-         VALUES (?1, ?2, ?3, ?4, ?5, 'confirmed', ?6) ON CONFLICT DO NOTHING";
+    let statement = "INSERT INTO refunds (order_no, payment, amount, currency, requested_at, next_try_at, state, refund) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?5, 'confirmed', ?6) ON CONFLICT DO NOTHING";
     let [order_no, payment, currency, refund] =
         [order_no, payment, &money.currency, refund].map(|it| it.as_str().into());
     sql.run(statement, vec![order_no, payment, money.amount.into(), currency, now.0.into(), refund]).await.map(|_| ())

@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS skus (
 -- session, and only its callbacks change the order. `checkout_failed` is set while no checkout has opened a session since
 -- the provider refused one or did not answer. Until `free_cancel_until` a buyer's first cancel is no strike.
 -- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first. `epoch` and `sequence` say which
--- gate accepted the order, and as which of its orders.
+-- gate accepted the order, and as which of its orders. `written_at` is when the order writer inserted it.
 --
 -- Order numbers are compared byte by byte (`COLLATE "C"`), whatever the collation of the database: the orders of an
 -- activity, whose numbers begin with its id and a dot, are one range of the index, and sorted by time.
@@ -62,6 +62,7 @@ CREATE TABLE IF NOT EXISTS orders (
   payment TEXT NOT NULL DEFAULT '',
   provider TEXT NOT NULL DEFAULT '',
   checkout_failed BIGINT NOT NULL DEFAULT 0 CHECK (checkout_failed IN (0, 1)),
+  written_at BIGINT NOT NULL DEFAULT 0,
   updated_at BIGINT NOT NULL,
   unsynced_since BIGINT NOT NULL DEFAULT 0,
   epoch BIGINT NOT NULL DEFAULT 0,
@@ -117,6 +118,13 @@ CREATE INDEX IF NOT EXISTS orders_unsynced ON orders (activity, unsynced_since) 
 
 -- The order of a failed refund that names only the payment.
 CREATE INDEX IF NOT EXISTS orders_of_payment ON orders (payment) WHERE payment <> '';
+
+-- The code that buyers see, by which operators find an order.
+CREATE INDEX IF NOT EXISTS orders_by_code ON orders ((right(order_no, 8)));
+
+-- Orders of an activity by status, for operators. Those that wait for payment are in `orders_due`, so that the order writer
+-- has one index less to write.
+CREATE INDEX IF NOT EXISTS orders_by_change ON orders (activity, status, updated_at) WHERE status <> 'pending_payment';
 
 -- Orders and their units by SKU, status and whether they hold units: sums that are read instead of the orders. Triggers
 -- maintain them, each connection in one of 16 slots: payments of a SKU that changed the same row would wait for each
@@ -273,6 +281,7 @@ CREATE TABLE IF NOT EXISTS refunds (
   currency TEXT NOT NULL,
   state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
   attempts BIGINT NOT NULL DEFAULT 0,
+  requested_at BIGINT NOT NULL,
   next_try_at BIGINT NOT NULL,
   last_error TEXT NOT NULL DEFAULT '',
   refund TEXT NOT NULL DEFAULT '',
@@ -285,8 +294,8 @@ CREATE INDEX IF NOT EXISTS refunds_open ON refunds (next_try_at) WHERE state <> 
 CREATE OR REPLACE FUNCTION refunds_follow() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF NEW.status = 'refunding' THEN
-    INSERT INTO refunds (order_no, payment, amount, currency, next_try_at)
-    VALUES (NEW.order_no, NEW.payment, NEW.amount, NEW.currency, NEW.updated_at) ON CONFLICT DO NOTHING;
+    INSERT INTO refunds (order_no, payment, amount, currency, requested_at, next_try_at)
+    VALUES (NEW.order_no, NEW.payment, NEW.amount, NEW.currency, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
   ELSIF NEW.status = 'refunded' THEN
     UPDATE refunds SET state = 'confirmed', last_error = '' WHERE order_no = NEW.order_no;
   END IF;
@@ -342,7 +351,8 @@ CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
 
 -- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after half of the
 -- time to pay, to which a checkout adds nothing here, and each but the first that a buyer cancels in an activity: they
--- kept units from others. One that its buyer could not pay is none. 30 days after the last strike, the count begins again.
+-- kept units from others. One that its buyer could not pay is none, nor is an operator's cancel. 30 days after the last
+-- strike, the count begins again.
 -- The `|| ''` keeps the query from indexes of activities, which would read all orders of one.
 CREATE OR REPLACE FUNCTION strikes_count() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -362,7 +372,8 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE TRIGGER strikes_count AFTER UPDATE OF status ON orders FOR EACH ROW
-  WHEN (NEW.status IN ('expired', 'cancelled') AND OLD.status = 'pending_payment' AND NEW.checkout_failed = 0)
+  WHEN (NEW.status IN ('expired', 'cancelled') AND OLD.status = 'pending_payment' AND NEW.checkout_failed = 0
+    AND NEW.reason <> 'cancelled_by_operator')
   EXECUTE FUNCTION strikes_count();
 
 -- Switches: `events` follows a variable and is read by the triggers below; load shedding is set by operators (B9).
@@ -677,6 +688,8 @@ CREATE TABLE IF NOT EXISTS operator_changes (
   after TEXT NOT NULL,
   request_id TEXT NOT NULL
 );
+
+CREATE INDEX IF NOT EXISTS operator_changes_of_subject ON operator_changes (subject);
 
 CREATE OR REPLACE FUNCTION operator_changes_stay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS skus (
 -- session, and only its callbacks change the order. `checkout_failed` is set while no checkout has opened a session since
 -- the provider refused one or did not answer. Until `free_cancel_until` a buyer's first cancel is no strike.
 -- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first. `epoch` and `sequence` say which
--- gate accepted the order, and as which of its orders.
+-- gate accepted the order, and as which of its orders. `written_at` is when the order writer inserted it.
 CREATE TABLE IF NOT EXISTS orders (
   order_no TEXT PRIMARY KEY,
   activity TEXT NOT NULL,
@@ -61,6 +61,7 @@ CREATE TABLE IF NOT EXISTS orders (
   payment TEXT NOT NULL DEFAULT '',
   provider TEXT NOT NULL DEFAULT '',
   checkout_failed INTEGER NOT NULL DEFAULT 0 CHECK (checkout_failed IN (0, 1)),
+  written_at INTEGER NOT NULL DEFAULT 0,
   updated_at INTEGER NOT NULL,
   unsynced_since INTEGER NOT NULL DEFAULT 0,
   epoch INTEGER NOT NULL DEFAULT 0,
@@ -111,6 +112,13 @@ CREATE INDEX IF NOT EXISTS orders_unsynced ON orders (activity, unsynced_since) 
 
 -- The order of a failed refund that names only the payment.
 CREATE INDEX IF NOT EXISTS orders_of_payment ON orders (payment) WHERE payment <> '';
+
+-- The code that buyers see, by which operators find an order.
+CREATE INDEX IF NOT EXISTS orders_by_code ON orders (substr(order_no, -8));
+
+-- Orders of an activity by status, for operators. Those that wait for payment are in `orders_due`, so that the order writer
+-- has one index less to write.
+CREATE INDEX IF NOT EXISTS orders_by_change ON orders (activity, status, updated_at) WHERE status <> 'pending_payment';
 
 -- Orders and their units by SKU, status and whether they hold units: sums that are read instead of the orders. Triggers
 -- maintain them. `slot` is always 0 here.
@@ -222,6 +230,7 @@ CREATE TABLE IF NOT EXISTS refunds (
   currency TEXT NOT NULL,
   state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
   attempts INTEGER NOT NULL DEFAULT 0,
+  requested_at INTEGER NOT NULL,
   next_try_at INTEGER NOT NULL,
   last_error TEXT NOT NULL DEFAULT '',
   refund TEXT NOT NULL DEFAULT '',
@@ -234,8 +243,8 @@ CREATE INDEX IF NOT EXISTS refunds_open ON refunds (next_try_at) WHERE state <> 
 CREATE TRIGGER IF NOT EXISTS refunds_begin AFTER UPDATE OF status ON orders
 WHEN NEW.status = 'refunding' AND OLD.status <> 'refunding'
 BEGIN
-  INSERT INTO refunds (order_no, payment, amount, currency, next_try_at)
-  VALUES (NEW.order_no, NEW.payment, NEW.amount, NEW.currency, NEW.updated_at) ON CONFLICT DO NOTHING;
+  INSERT INTO refunds (order_no, payment, amount, currency, requested_at, next_try_at)
+  VALUES (NEW.order_no, NEW.payment, NEW.amount, NEW.currency, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
 END;
 
 CREATE TRIGGER IF NOT EXISTS refunds_end AFTER UPDATE OF status ON orders
@@ -287,10 +296,12 @@ CREATE INDEX IF NOT EXISTS strikes_by_age ON strikes (last_at);
 
 -- An order that expires unpaid is a strike against its buyer (B8). So is one that its buyer cancels after half of the
 -- time to pay, to which a checkout adds nothing here, and each but the first that a buyer cancels in an activity: they
--- kept units from others. One that its buyer could not pay is none. 30 days after the last strike, the count begins again.
+-- kept units from others. One that its buyer could not pay is none, nor is an operator's cancel. 30 days after the last
+-- strike, the count begins again.
 -- The `+` keeps the query from indexes of activities, which would read all orders of one.
 CREATE TRIGGER IF NOT EXISTS strikes_count AFTER UPDATE OF status ON orders
-WHEN OLD.status = 'pending_payment' AND NEW.checkout_failed = 0 AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND (
+WHEN OLD.status = 'pending_payment' AND NEW.checkout_failed = 0 AND NEW.reason <> 'cancelled_by_operator'
+  AND (NEW.status = 'expired' OR NEW.status = 'cancelled' AND (
   NEW.updated_at > NEW.free_cancel_until
   OR EXISTS (SELECT 1 FROM orders o WHERE o.user_id = NEW.user_id AND +o.activity = NEW.activity
     AND o.was_cancelled = 1 AND o.order_no <> NEW.order_no)))
@@ -572,6 +583,8 @@ CREATE TABLE IF NOT EXISTS operator_changes (
   after TEXT NOT NULL,
   request_id TEXT NOT NULL
 );
+
+CREATE INDEX IF NOT EXISTS operator_changes_of_subject ON operator_changes (subject);
 
 CREATE TRIGGER IF NOT EXISTS operator_changes_stay BEFORE UPDATE ON operator_changes
 BEGIN

@@ -5,10 +5,13 @@ use domain::{
     api::{
         Page,
         operators::{
-            Ban, Banned, EventsReplayed, ListedBan, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
+            Ban, Banned, CancelOrder, EventsReplayed, ExtendOrder, ListedBan, ReplayEvents, Requeued, Restock,
+            Shedding, SheddingChanged, Strikes,
         },
     },
     http::{problem::Code, routes::Admin},
+    ids::{ActivityId, UserId},
+    order::OrderStatus,
 };
 use operations::{
     commands::{
@@ -17,7 +20,10 @@ use operations::{
     },
     ledger::operator_changes::OperatorChange,
 };
-use orders::{dead_letters::DeadLetter, ledger::events::EventEndpoint};
+use orders::{
+    dead_letters::DeadLetter,
+    ledger::{events::EventEndpoint, order_search::STATUSES},
+};
 use payments::ledger::{callback_rows::Callback, refunds::Refund};
 use sale::ledger::activities::Activity;
 use serde_json::json;
@@ -159,6 +165,11 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
     let resolve = |endpoint, id, summary| {
         admin(endpoint, id, summary).returns(200, "Done.", resolved.clone()).refuses(&[Code::NotFound])
     };
+    let order = schemas.response::<ExportedOrder<'_>>();
+    let change_order = |endpoint, id, summary| {
+        let refused = [Code::NotFound, Code::StateConflict];
+        admin(endpoint, id, summary).returns(200, "The order.", order.clone()).refuses(&refused)
+    };
     vec![
         admin(
             Admin::ListDeadLetters,
@@ -170,9 +181,18 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         admin(Admin::ReplayDeadLetter, "adminReplayDeadLetter", "Put a dead letter back into the queue")
             .returns(202, "It is queued.", schemas.response::<Requeued>())
             .refuses(&[Code::NotFound, Code::StateConflict]),
-        admin(Admin::GetOrder, "adminGetOrder", "An order with its buyer, address, callbacks, refunds and events")
-            .returns(200, "The order.", schemas.response::<OrderDetails<'_>>())
-            .refuses(&[Code::NotFound]),
+        find_orders(schemas),
+        admin(
+            Admin::GetOrder,
+            "adminGetOrder",
+            "An order with its buyer, address, callbacks, refunds, events and timeline",
+        )
+        .returns(200, "The order.", schemas.response::<OrderDetails<'_>>())
+        .refuses(&[Code::NotFound]),
+        change_order(Admin::CancelOrder, "adminCancelOrder", "Cancel an unpaid order; it is no strike")
+            .body(true, schemas.strict_request::<CancelOrder>()),
+        change_order(Admin::ExtendOrder, "adminExtendOrder", "Give a buyer more time to pay")
+            .body(true, schemas.strict_request::<ExtendOrder>()),
         admin(Admin::ListCallbacks, "adminListCallbacks", "Payment callbacks that wait for an operator, newest first")
             .paged(200, 200)
             .returns(200, "A page of callbacks.", schemas.response::<Page<Callback>>()),
@@ -188,6 +208,29 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         .paged(200, 200)
         .returns(200, "A page of refunds.", schemas.response::<Page<Refund>>()),
     ]
+}
+
+fn find_orders(schemas: &mut Schemas) -> Operation {
+    let (activity, user) = (schemas.response::<ActivityId>(), schemas.response::<UserId>());
+    let status = json!({ "type": "string", "enum": STATUSES.map(OrderStatus::as_str) });
+    let code = json!({ "type": "string", "examples": ["6N0K-1R8W"] });
+    let time = json!({ "type": "string", "format": "date-time" });
+    admin(Admin::FindOrders, "adminFindOrders", "Orders of an activity, of a buyer, or with a code")
+        .describe(
+            "At least one of `activity`, `user` and `code` is needed. The newest orders come first; with `status` or \
+             `updated_since`, those of an activity are sorted by their last change, after those that wait for payment.",
+        )
+        .query("activity", "The activity.", activity)
+        .query("status", "The status.", status)
+        .query("user", "The buyer.", user)
+        .query(
+            "code",
+            "The code that the buyer sees, in any case, with or without the hyphen. Orders may share one.",
+            code,
+        )
+        .query("updated_since", "The orders that changed at this time, or later.", time)
+        .paged(200, 200)
+        .returns(200, "A page of orders.", schemas.response::<Page<ExportedOrder<'_>>>())
 }
 
 fn events(schemas: &mut Schemas) -> Vec<Operation> {
