@@ -1,6 +1,6 @@
 // One attempt to buy: sends the order request with retries until the outcome is known.
 
-import { Aborted, Problem, Unreachable, isTransient } from "./errors.js";
+import { Aborted, Problem, Unreachable, codeOf, isTransient, retryAfterOf } from "./errors.js";
 import { keepTicket } from "./ticket.js";
 import { backoff, randomUpTo, sleep, sleepUntilOnline } from "./timing.js";
 
@@ -8,6 +8,9 @@ import { backoff, randomUpTo, sleep, sleepUntilOnline } from "./timing.js";
  * @typedef {import("../types/api.js").components["schemas"]["Ticket"] & { unanswered?: boolean }} Ticket
  * `unanswered`: a request carried the ticket, and its answer is not known.
  * @typedef {import("../types/api.js").components["schemas"]["Order"]} Order
+ * @typedef {ReturnType<typeof import("./gate.js").watchGate>} Gate
+ * @typedef {import("./errors.js").Code} Code
+ * @typedef {{ step: "ticket" | "gate" | "sending" | "waiting" | "looking", error?: unknown, until?: number }} Step
  * @typedef {{ kind: "accepted", order: Order, ticket: Ticket }
  *   | { kind: "refused", error: unknown } | { kind: "unknown", ticket: Ticket }} Outcome
  */
@@ -30,7 +33,7 @@ const MAX_TRIES = 30;
  * @property {number} [quantity]
  * @property {number} [amount] What the buyer was shown, price times quantity in minor units: another price is refused as
  *   `price_changed`.
- * @property {ReturnType<typeof import("./gate.js").watchGate>} [gate] The result of `watchGate`;
+ * @property {Gate} [gate] The result of `watchGate`;
  *   without it, the attempt watches the gate itself.
  * @property {() => Promise<Ticket>} [obtainTicket] Resolves to an unused ticket, the same one until it is dropped;
  *   without it, the attempt gets a ticket as soon as tickets are issued.
@@ -39,7 +42,7 @@ const MAX_TRIES = 30;
  *   `obtainTicket` does not resolve to the same object again.
  * @property {string} [check] Without `obtainTicket`: the activity's `human_check`, if it is known.
  * @property {import("./ticket.js").SolveCheck} [solveCheck] Without `obtainTicket`: solves the human check.
- * @property {(step: { step: "ticket" | "gate" | "sending" | "waiting" | "looking", error?: unknown, until?: number }) => void} [onStep]
+ * @property {(step: Step) => void} [onStep]
  *   Called with what the attempt is doing; `until` is when it tries again, by the client's `now`.
  * @property {AbortSignal} [signal]
  */
@@ -62,55 +65,68 @@ export async function buy(client, activity, options) {
   try {
     const { check, solveCheck, signal } = options;
     const ownTicket = keepTicket(client, activity, { check, solveCheck, signal });
-    return await attempt(client, activity, { ...ownTicket, gate: ownGate, onStep: () => {}, saveTicket: () => {}, quantity: 1, ...options });
+    return await attempt(client, activity, {
+      ...ownTicket, onStep: () => {}, saveTicket: () => {}, ...options, gate: options.gate ?? /** @type {Gate} */ (ownGate),
+    });
   } finally {
     ownGate?.stop();
   }
 }
 
-async function attempt(client, activity, { sku, quantity, amount, obtainTicket, dropTicket, saveTicket, gate, onStep, signal }) {
-  /** @type {Ticket | null} */
-  let ticket = null;
+/**
+ * @param {import("./index.js").Client} client
+ * @param {string} activity
+ * @param {BuyOptions & Required<Pick<BuyOptions, "gate" | "obtainTicket" | "dropTicket" | "saveTicket" | "onStep">>} options
+ * @returns {Promise<Outcome>}
+ */
+async function attempt(client, activity, { sku, quantity = 1, amount, obtainTicket, dropTicket, saveTicket, gate, onStep, signal }) {
+  /** @type {Ticket | undefined} */
+  let ticket;
   // An earlier attempt may have sent the ticket until now.
   let unansweredAt = client.now();
+  /** @type {string | null} */
   let refusedKey = null;
-  const mark = (unanswered) => {
+  /** @param {Ticket} ticket @param {boolean} unanswered */
+  const mark = (ticket, unanswered) => {
     if (Boolean(ticket.unanswered) === unanswered) return;
     ticket.unanswered = unanswered;
     saveTicket(ticket);
   };
-  const accept = (order) => {
+  /** @param {Ticket} ticket @param {Order} order @returns {Outcome} */
+  const accept = (ticket, order) => {
     // The ticket is used: another attempt needs another one.
     dropTicket();
     return { kind: "accepted", order, ticket };
   };
-  const send = async (startKey) => {
+  /** @param {Ticket} ticket @param {string} startKey */
+  const send = async (ticket, startKey) => {
     const wasUnanswered = Boolean(ticket.unanswered);
     // Before it is sent: the page may be left at any moment.
-    mark(true);
+    mark(ticket, true);
     try {
       return await client.placeOrder(activity, { sku, quantity, amount, ticket: ticket.ticket, start_key: startKey }, { signal });
     } catch (error) {
       // Unless the server clearly refused, it may have made the order before the response was lost.
-      if (isRefusal(error)) mark(wasUnanswered);
+      if (isRefusal(error)) mark(ticket, wasUnanswered);
       else unansweredAt = client.now();
       throw error;
     }
   };
+  /** @param {unknown} error @returns {Promise<Outcome>} */
   const endWith = async (error) => {
     if (ticket?.unanswered) {
       onStep({ step: "looking" });
       try {
         const order = await findOrder(client, ticket, { until: unansweredAt + LOOK_MS, signal });
-        if (order) return accept(order);
+        if (order) return accept(ticket, order);
       } catch (lookupError) {
         if (lookupError instanceof Aborted) throw lookupError;
-        if (isTicketRefused(lookupError.code)) dropTicket();
+        if (isTicketRefused(codeOf(lookupError))) dropTicket();
         return { kind: "unknown", ticket };
       }
-      mark(false);
+      mark(ticket, false);
     }
-    if (isTicketRefused(error.code)) dropTicket();
+    if (isTicketRefused(codeOf(error))) dropTicket();
     return { kind: "refused", error };
   };
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
@@ -122,21 +138,23 @@ async function attempt(client, activity, { sku, quantity, amount, obtainTicket, 
       startKey = await gate.startKey({ signal, refusedKey, onWait: (gate) => onStep(waitStep(gate)) });
       if (startKey === null) return endWith(new Problem({ status: 410, code: "ended" }));
       onStep({ step: "sending" });
-      return accept(await send(startKey));
+      return accept(ticket, await send(ticket, startKey));
     } catch (error) {
       if (signal?.aborted) throw new Aborted();
+      const code = codeOf(error);
       // An earlier attempt has used the ticket.
-      if (error.code === "ticket_conflict") mark(true);
-      if (error.code === "ticket_invalid" && !ticket?.unanswered && tries < 2) {
+      if (ticket && code === "ticket_conflict") mark(ticket, true);
+      if (code === "ticket_invalid" && !ticket?.unanswered && tries < 2) {
         dropTicket();
-      } else if ((error.code === "start_key_invalid" || error.code === "not_open") && tries < 5) {
+      } else if ((code === "start_key_invalid" || code === "not_open") && tries < 5) {
         refusedKey = startKey;
         await sleep(200 + randomUpTo(400), signal);
       } else if (isTransient(error)) {
-        const wait = Number.isFinite(error.retryAfter) ? error.retryAfter + randomUpTo(500) : backoff(tries);
+        const retryAfter = retryAfterOf(error);
+        const wait = retryAfter === null ? backoff(tries) : retryAfter + randomUpTo(500);
         onStep({ step: "waiting", error, until: client.now() + wait });
         await (error instanceof Unreachable ? sleepUntilOnline : sleep)(wait, signal);
-        if (error.code === "paused") await gate.refresh();
+        if (code === "paused") await gate.refresh();
       } else {
         return endWith(error);
       }
@@ -160,26 +178,31 @@ export async function findOrder(client, { order_no: orderNo, ticket }, { until =
     try {
       return await client.order(orderNo, { token: ticket, last, signal });
     } catch (error) {
-      const isNone = error.code === "not_found" && error.isAnswer;
+      const isAnswer = error instanceof Problem && error.isAnswer;
+      const isNone = isAnswer && error.code === "not_found";
       if (isNone && last) return null;
       lastLooks += last ? 1 : 0;
-      if (!(isNone || error.isAnswer === false || isTransient(error)) || lastLooks >= MAX_LAST_LOOKS) throw error;
+      if (!(isNone || (error instanceof Problem && !isAnswer) || isTransient(error)) || lastLooks >= MAX_LAST_LOOKS) throw error;
       const pause = backoff(Math.min(looks, 2));
       const untilLast = Math.max(0, until - client.now()) + randomUpTo(500);
-      const wait = Math.max(error.retryAfter ?? 0, last ? pause : Math.min(pause, untilLast));
+      const wait = Math.max(retryAfterOf(error) ?? 0, last ? pause : Math.min(pause, untilLast));
       await (error instanceof Unreachable ? sleepUntilOnline : sleep)(wait, signal);
     }
   }
 }
 
-/** The step to report while the gate has no start key: load is shed, the activity is paused, or it is not open yet. */
+/**
+ * The step to report while the gate has no start key: load is shed, the activity is paused, or it is not open yet.
+ * @param {import("./gate.js").Gate | null} gate
+ * @returns {Step}
+ */
 function waitStep(gate) {
-  const code = { open: "overloaded", paused: "paused" }[gate?.phase];
-  return code ? { step: "waiting", error: new Problem({ status: 503, code }) } : { step: "gate" };
+  if (gate?.phase !== "open" && gate?.phase !== "paused") return { step: "gate" };
+  return { step: "waiting", error: new Problem({ status: 503, code: gate.phase === "open" ? "overloaded" : "paused" }) };
 }
 
 // Not "not_ready": it also means that a store did not respond in time, and the store may have made the order.
-const isRefusal = (error) =>
+const isRefusal = (/** @type {unknown} */ error) =>
   error instanceof Problem && error.isAnswer && (error.status < 500 || ["paused", "overloaded"].includes(error.code));
 
-const isTicketRefused = (code) => ["ticket_conflict", "ticket_invalid"].includes(code);
+const isTicketRefused = (/** @type {Code | undefined} */ code) => code === "ticket_conflict" || code === "ticket_invalid";

@@ -11,7 +11,7 @@ const DATE_STEP_MS = 1_000;
  * @param {() => number} now Elapsed time in milliseconds, such as `performance.now`.
  */
 export function createClock(now) {
-  /** Server time minus `now()`; undefined until the first response. */
+  /** Server time minus `now()`; undefined until the first response. @type {number | undefined} */
   let offset;
   /** Bounds of the offset, from all responses so far. */
   let minOffset = -Infinity;
@@ -43,7 +43,7 @@ export function createClock(now) {
     }
     const maxOffset = latest - sentAt;
     minOffset = Math.min(Math.max(minOffset, earliest - receivedAt), maxOffset);
-    offset = Math.min(Math.max(offset, minOffset), maxOffset);
+    offset = Math.min(Math.max(/** @type {number} */ (offset), minOffset), maxOffset);
   }
 
   /** The server's time now, in milliseconds since 1970; NaN until it is known. */

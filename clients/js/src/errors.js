@@ -1,9 +1,11 @@
 // What a request can fail with.
 
+/** @typedef {import("../types/api.js").components["schemas"]["Code"]} Code */
+
 /** A refusal by the server: decide by `code`; `detail` is text for people, `retryAfter` is in milliseconds or null. */
 export class Problem extends Error {
   /**
-   * @param {{ status: number, code: string, detail?: string, errors?: { detail: string, pointer?: string }[],
+   * @param {{ status: number, code: Code, detail?: string, errors?: { detail: string, pointer?: string }[],
    *   retryAfter?: number | null, isAnswer?: boolean, requires?: string | null, left?: number | null,
    *   amount?: number | null, currency?: string | null, checks?: Record<string, string> | null }} fields
    */
@@ -41,6 +43,18 @@ export class Aborted extends Error {
     this.name = "AbortError";
   }
 }
+
+/**
+ * The code of a refusal; undefined for any other error.
+ * @param {unknown} error
+ */
+export const codeOf = (error) => (error instanceof Problem ? error.code : undefined);
+
+/**
+ * The milliseconds after which the server wants the request again, or null.
+ * @param {unknown} error
+ */
+export const retryAfterOf = (error) => (error instanceof Problem ? error.retryAfter : null);
 
 /**
  * Whether the same request may succeed later: no response, a 429, or a 5xx.

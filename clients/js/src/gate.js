@@ -1,6 +1,6 @@
 // Polls the gate of one activity: phase, sold-out SKUs and start key.
 
-import { Aborted } from "./errors.js";
+import { Aborted, codeOf, retryAfterOf } from "./errors.js";
 import { backoff, poll, randomUpTo } from "./timing.js";
 
 /** @typedef {import("../types/api.js").components["schemas"]["GateDocument"]} Gate */
@@ -13,6 +13,9 @@ const MINUTE = 60_000;
  *
  * Long before the start, polls only keep the clock correct. The page polls once shortly before the start, and at the
  * start after a random part of the gate's jitter, so that the requests of all pages do not arrive at the same instant.
+ * @param {Gate} gate
+ * @param {number} untilStart
+ * @param {boolean} isAllSoldOut
  */
 function nextPollDelay(gate, untilStart, isAllSoldOut) {
   if (gate.phase === "ended") return null;
@@ -41,7 +44,7 @@ function nextPollDelay(gate, untilStart, isAllSoldOut) {
  */
 export function watchGate(client, activity, options) {
   const { onChange = () => {}, onError = () => {}, isAllSoldOut = () => false, isPaused } = options;
-  /** @type {import("../types/api.js").components["schemas"]["GateDocument"] | null} */
+  /** @type {Gate | null} */
   let current = null;
   let hasEnded = false;
   let failures = 0;
@@ -59,13 +62,13 @@ export function watchGate(client, activity, options) {
       return nextPollDelay(gate, client.clock.millisecondsUntil(gate.starts_at), isAllSoldOut());
     } catch (error) {
       onError(error);
-      if (error.code === "ended") {
+      if (codeOf(error) === "ended") {
         hasEnded = true;
         wakeAll();
         return null;
       }
       failures += 1;
-      return Math.max(error.retryAfter ?? 0, backoff(failures));
+      return Math.max(retryAfterOf(error) ?? 0, backoff(failures));
     }
   }, { isPaused });
 
@@ -73,7 +76,7 @@ export function watchGate(client, activity, options) {
    * Resolves to the start key as soon as the gate has one, or to null when the activity has ended.
    * `refusedKey` is a key that the server refused: if the gate still has it, the gate is polled first.
    * `onWait(gate)` is called while there is no key: before the start, while paused, and while load is shed.
-   * @param {{ signal?: AbortSignal, refusedKey?: string | null, onWait?: (gate: import("../types/api.js").components["schemas"]["GateDocument"] | null) => void }} [options]
+   * @param {{ signal?: AbortSignal, refusedKey?: string | null, onWait?: (gate: Gate | null) => void }} [options]
    */
   async function startKey({ signal, refusedKey = null, onWait = () => {} } = {}) {
     if (refusedKey && refusedKey === current?.start_key) await poller.runNow();
@@ -83,7 +86,7 @@ export function watchGate(client, activity, options) {
       if (current?.phase === "open" && current.start_key) return current.start_key;
       onWait(current);
       await new Promise((resolve, reject) => {
-        const settle = (finish) => {
+        const settle = (/** @type {() => void} */ finish) => {
           waiters.delete(wake);
           signal?.removeEventListener("abort", abort);
           finish();

@@ -3,6 +3,7 @@
 import { Aborted, Problem, Unreachable } from "./errors.js";
 
 // Codes for responses without a problem document, which a proxy in front of the app may send.
+/** @type {Record<number, import("./errors.js").Code>} */
 const CODE_BY_STATUS = {
   401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed",
   413: "payload_too_large", 429: "rate_limited", 503: "overloaded",
@@ -19,19 +20,22 @@ const CODE_BY_STATUS = {
  * @property {number} [timeout] In milliseconds.
  */
 
+/** @typedef {<T = unknown>(method: string, path: string, options?: RequestOptions) => Promise<Answer<T>>} Call */
+
 /**
- * Makes the function that sends one request. It resolves to
- * `{status, data, etag, date, retryAfter, unread, sentAt, receivedAt}`: `sentAt` and `receivedAt` are by `now`, `date` (or
- * null) is when the response was sent, in milliseconds since 1970, `retryAfter` is in milliseconds or null, and `unread` has
- * the activities that a list lacks. It throws `Problem`, `Unreachable` or `Aborted`.
+ * A response: `sentAt` and `receivedAt` are by the client's `now`, `date` (or null) is when it was sent, in milliseconds
+ * since 1970, `retryAfter` is in milliseconds or null, and `unread` has the activities that a list lacks.
+ * @template T
+ * @typedef {{ status: number, data: T, etag: string | null, date: number | null, retryAfter: number | null, unread: string[],
+ *   sentAt: number, receivedAt: number }} Answer
+ */
+
+/**
+ * Makes the function that sends one request. It throws `Problem`, `Unreachable` or `Aborted`.
  * @param {{ baseUrl: string, fetch: typeof fetch, now: () => number }} settings
+ * @returns {Call}
  */
 export function createCall({ baseUrl, fetch, now }) {
-  /**
-   * @param {string} method
-   * @param {string} path
-   * @param {RequestOptions} [options]
-   */
   return async function call(method, path, options = {}) {
     const { body, token, etag, version, signal, timeout = 10_000 } = options;
     /** @type {Record<string, string>} */
@@ -85,7 +89,7 @@ export function createCall({ baseUrl, fetch, now }) {
   };
 }
 
-/** @returns {any} */
+/** @param {string} text */
 function parseJson(text) {
   try {
     return text ? JSON.parse(text) : null;
@@ -94,13 +98,17 @@ function parseJson(text) {
   }
 }
 
-/** When the response was sent: a cache that keeps the origin's `Date` adds `Age`. */
+/** When the response was sent: a cache that keeps the origin's `Date` adds `Age`. @param {Headers} headers */
 function parseDate(headers) {
   const sent = Date.parse(headers.get("date") ?? "") + 1_000 * Number(headers.get("age") ?? 0);
   return Number.isFinite(sent) ? sent : null;
 }
 
-/** Parses `Retry-After` (seconds or a date) to milliseconds. The device's clock may be wrong: a date is compared with `Date`. */
+/**
+ * Parses `Retry-After` (seconds or a date) to milliseconds. The device's clock may be wrong: a date is compared with `Date`.
+ * @param {string | null} header
+ * @param {number | null} date
+ */
 function parseRetryAfter(header, date) {
   if (!header) return null;
   const wait = /^\d+$/.test(header) ? Number(header) * 1_000 : date === null ? NaN : Date.parse(header) - date;

@@ -15,15 +15,34 @@ export { backoff, poll, randomUpTo, sleep } from "./timing.js";
 
 /**
  * @typedef {import("../types/api.js").components["schemas"]} Schemas
+ * @typedef {Schemas["Activity"]} Activity
+ * @typedef {Schemas["ListedActivity"]} ListedActivity
+ * @typedef {Schemas["GateDocument"]} Gate
+ * @typedef {Schemas["Order"]} Order
+ * @typedef {Schemas["OrderStatus"]} OrderStatus
+ * @typedef {Schemas["Code"]} Code
+ * @typedef {import("./attempt.js").Ticket} Ticket
+ * @typedef {import("./attempt.js").Outcome} Outcome
+ * @typedef {import("./attempt.js").Step} Step
+ * @typedef {import("./ticket.js").Challenge} Challenge
+ * @typedef {import("./ticket.js").CheckRequest} CheckRequest
+ * @typedef {import("./ticket.js").SolveCheck} SolveCheck
  * @typedef {{ token?: string | null, signal?: AbortSignal }} CallOptions
  * @typedef {CallOptions & { last?: boolean }} LookOptions
  * @typedef {ReturnType<typeof createClient>} Client
- * @typedef {import("./ticket.js").SolveCheck} SolveCheck
- * @typedef {import("./ticket.js").CheckRequest} CheckRequest
  */
 
-const activityPath = (activity) => `/api/activities/${encodeURIComponent(activity)}`;
-const orderPath = (orderNo) => `/api/orders/${encodeURIComponent(orderNo)}`;
+/** @template T @typedef {import("./http.js").Answer<T>} Answer */
+
+const activityPath = (/** @type {string} */ activity) => `/api/activities/${encodeURIComponent(activity)}`;
+const orderPath = (/** @type {string} */ orderNo) => `/api/orders/${encodeURIComponent(orderNo)}`;
+
+/**
+ * The document of a response.
+ * @template T
+ * @param {Promise<Answer<T>>} answer
+ */
+const documentOf = async (answer) => (await answer).data;
 
 /**
  * Makes a client. Calls resolve to the response's document, and throw `Problem`, `Unreachable` or `Aborted`.
@@ -41,10 +60,17 @@ export function createClient({
 } = {}) {
   const call = createCall({ baseUrl: baseUrl.replace(/\/$/, ""), fetch, now });
   const clock = createClock(now);
+  /** @template {import("./http.js").RequestOptions} O @param {O} options */
   const withToken = (options) => ({ ...options, token: options.token ?? currentToken() });
+  /**
+   * @template [T=unknown]
+   * @param {string} path @param {import("./http.js").RequestOptions} options @returns {Promise<Answer<T>>}
+   */
   const post = (path, options) => call("POST", path, withToken(options));
-  const observed = (response, document = response.data) => {
-    if (document) clock.observe(document.server_time, response);
+  /** @template {{ server_time: string }} T @param {Promise<Answer<T>>} answer */
+  const observed = async (answer) => {
+    const response = await answer;
+    clock.observe(response.data.server_time, response);
     return response.data;
   };
 
@@ -59,41 +85,44 @@ export function createClient({
 
     /** The published activities. @returns {Promise<Schemas["ListedActivity"][]>} */
     activities: async () => {
+      /** @type {Answer<Schemas["ListedActivityPage"]>} */
       const response = await call("GET", "/api/activities");
-      observed(response, response.data.items[0]);
-      return response.data.items;
+      const { items } = response.data;
+      if (items.length) clock.observe(items[0].server_time, response);
+      return items;
     },
-    /** One activity. @param {string} activity @param {CallOptions} [options] @returns {Promise<Schemas["Activity"]>} */
-    activity: async (activity, { signal } = {}) => observed(await call("GET", activityPath(activity), { signal })),
-    /** The gate. @param {string} activity @param {CallOptions} [options] @returns {Promise<Schemas["GateDocument"]>} */
-    gate: async (activity, { signal } = {}) =>
-      observed(await call("GET", `${activityPath(activity)}/gate.json`, { signal, timeout: 5_000 })),
+    /** One activity. @param {string} activity @param {CallOptions} [options] @returns {Promise<Activity>} */
+    activity: (activity, { signal } = {}) => observed(call("GET", activityPath(activity), { signal })),
+    /** The gate. @param {string} activity @param {CallOptions} [options] @returns {Promise<Gate>} */
+    gate: (activity, { signal } = {}) =>
+      observed(call("GET", `${activityPath(activity)}/gate.json`, { signal, timeout: 5_000 })),
 
     /**
      * A human check, where `ticket` answers `human_check_required`.
-     * @param {string} activity @param {Schemas["ChallengeOptions"]} [body] @param {CallOptions} [options] @returns {Promise<any>}
+     * @param {string} activity @param {Schemas["ChallengeOptions"]} [body] @param {CallOptions} [options] @returns {Promise<Challenge>}
      */
-    challenge: async (activity, body = {}, options = {}) =>
-      (await post(`${activityPath(activity)}/challenge`, { ...options, body })).data,
+    challenge: (activity, body = {}, options = {}) =>
+      documentOf(post(`${activityPath(activity)}/challenge`, { ...options, body })),
     /**
      * A ticket, from 30 minutes before the start. `proof` is the solution of a human check.
      * @param {string} activity @param {Schemas["Solution"]} [proof] @param {CallOptions} [options]
      * @returns {Promise<Schemas["Ticket"]>}
      */
-    ticket: async (activity, proof = {}, options = {}) =>
-      (await post(`${activityPath(activity)}/ticket`, { ...options, body: proof })).data,
+    ticket: (activity, proof = {}, options = {}) =>
+      documentOf(post(`${activityPath(activity)}/ticket`, { ...options, body: proof })),
     /**
      * One try to reserve: `buy` retries it.
      * @param {string} activity @param {Schemas["Reservation"]} body @param {CallOptions} [options]
-     * @returns {Promise<Schemas["Order"]>}
+     * @returns {Promise<Order>}
      */
-    placeOrder: async (activity, body, { signal } = {}) =>
-      (await call("POST", `${activityPath(activity)}/orders`, { body, signal, timeout: 8_000 })).data,
+    placeOrder: (activity, body, { signal } = {}) =>
+      documentOf(call("POST", `${activityPath(activity)}/orders`, { body, signal, timeout: 8_000 })),
 
     /**
      * The response with a page of the buyer's orders, newest first, as `items`; `before` is the `next` of the page before.
      * `unread` has the activities whose queued orders could not be read.
      * @param {{ before?: string | null, limit?: number }} [page] @param {CallOptions} [options]
+     * @returns {Promise<Answer<Schemas["OrderPage"]>>}
      */
     readOrders: ({ before, limit = 20 } = {}, options = {}) => {
       const query = new URLSearchParams({ ...(before && { before }), limit: String(limit) });
@@ -102,22 +131,23 @@ export function createClient({
     /**
      * The orders of a page, as above.
      * @param {{ before?: string | null, limit?: number }} [page] @param {CallOptions} [options]
-     * @returns {Promise<Schemas["Order"][]>}
+     * @returns {Promise<Order[]>}
      */
     orders: async (page, options) => (await client.readOrders(page, options)).data.items,
     /**
-     * The response about an order, `304` too. `last` says that the caller will not look again: only then does a `404`
+     * The response about an order; its document is null in a `304`. `last` says that the caller will not look again: only then does a `404`
      * mean that no earlier request has made the order.
      * @param {string} orderNo @param {LookOptions & { etag?: string | null }} [options]
+     * @returns {Promise<Answer<Order | null>>}
      */
     readOrder: (orderNo, { last = false, ...options } = {}) =>
       call("GET", `${orderPath(orderNo)}${last ? "?last=true" : ""}`, withToken(options)),
-    /** An order; `last` as above. @param {string} orderNo @param {LookOptions} [options] @returns {Promise<Schemas["Order"]>} */
-    order: async (orderNo, options = {}) => (await client.readOrder(orderNo, options)).data,
-    /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Schemas["Order"]>} */
-    cancel: async (orderNo, options = {}) => (await post(`${orderPath(orderNo)}/cancel`, { ...options, body: {} })).data,
-    /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Schemas["Order"]>} */
-    refund: async (orderNo, options = {}) => (await post(`${orderPath(orderNo)}/refund`, { ...options, body: {} })).data,
+    /** An order; `last` as above. @param {string} orderNo @param {LookOptions} [options] @returns {Promise<Order>} */
+    order: async (orderNo, options = {}) => /** @type {Order} */ ((await client.readOrder(orderNo, options)).data),
+    /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>} */
+    cancel: (orderNo, options = {}) => documentOf(post(`${orderPath(orderNo)}/cancel`, { ...options, body: {} })),
+    /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>} */
+    refund: (orderNo, options = {}) => documentOf(post(`${orderPath(orderNo)}/refund`, { ...options, body: {} })),
 
     /** @param {string} activity @param {import("./gate.js").WatchOptions} [options] */
     watchGate: (activity, options = {}) => watchGate(client, activity, options),

@@ -13,12 +13,19 @@ export function bestLanguage(wanted, tags) {
   if (same !== undefined || !language) return same;
   const usual = maximize([language.language, language.script].filter(Boolean).join("-"));
   const known = tags.map((tag) => ({ tag, ...maximize(tag) }));
-  const find = (other, members) => known.find((tag) => members.every((member) => tag[member] === other[member]))?.tag;
+  /** @param {Subtags | null} other @param {(keyof Subtags)[]} members */
+  const find = (other, members) => known.find((tag) => members.every((member) => tag[member] === other?.[member]))?.tag;
   return find(language, ["language", "script", "region"]) ?? find(usual, ["language", "script", "region"])
     ?? find(language, ["language", "script"]) ?? find(language, ["language"]);
 }
 
-/** A tag's language, with the script and region that are likely for it (`zh-Hans-CN` for `zh`); null for no tag. */
+/** @typedef {{ language?: string, script?: string, region?: string }} Subtags */
+
+/**
+ * A tag's language, with the script and region that are likely for it (`zh-Hans-CN` for `zh`); null for no tag.
+ * @param {string} tag
+ * @returns {Subtags | null}
+ */
 function maximize(tag) {
   try {
     const { language, script, region } = new Intl.Locale(tag).maximize();

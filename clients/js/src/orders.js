@@ -1,14 +1,18 @@
 // Follows one order, and opens its payment.
 
-import { isTransient } from "./errors.js";
+import { codeOf, isTransient, retryAfterOf } from "./errors.js";
 import { backoff, poll, randomUpTo, sleep } from "./timing.js";
 
-/** @typedef {import("../types/api.js").components["schemas"]["Order"]} Order */
+/**
+ * @typedef {import("../types/api.js").components["schemas"]["Order"]} Order
+ * @typedef {import("../types/api.js").components["schemas"]["OrderStatus"]} OrderStatus
+ * @typedef {import("../types/api.js").components["schemas"]["CheckedOut"]} CheckedOut
+ */
 
 /** Statuses after which polling stops. */
 const FINAL_STATUSES = ["paid", "failed", "refunded"];
 
-/** Milliseconds between two polls, by status, if the response does not say. */
+/** Milliseconds between two polls, by status, if the response does not say. @type {Partial<Record<OrderStatus, number>>} */
 const INTERVALS = { queued: 1_000, pending_payment: 3_000, refunding: 5_000 };
 
 /** How often opening a payment is tried. */
@@ -21,7 +25,7 @@ const MAX_CHECKOUTS = 5;
  * @property {(order: Order) => void} [onChange] Called after every successful poll.
  * @property {(error: unknown) => void} [onError] Called after every failed poll. Only a transient error is repeated.
  * @property {() => boolean} [isPaused] Whether polling rests, such as on a hidden page: call `runNow` afterwards.
- * @property {string} [left] The status before a cancellation or refund that was answered: the order has left it, although
+ * @property {OrderStatus} [left] The status before a cancellation or refund that was answered: the order has left it, although
  *   polls may show it for a moment. They are not reported.
  */
 
@@ -33,7 +37,9 @@ const MAX_CHECKOUTS = 5;
  * @param {PollOptions} options
  */
 export function pollOrder(client, orderNo, { token, onChange = () => {}, onError = () => {}, isPaused, left }) {
+  /** @type {Order | null} */
   let order = null;
+  /** @type {string | null} */
   let etag = null;
   let failures = 0;
   let stopped = false;
@@ -44,14 +50,16 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
       const answer = await client.readOrder(orderNo, { token: token?.(), etag, last });
       if (stopped) return null;
       [failures, last] = [0, false];
-      if (answer.status !== 304) ({ data: order, etag } = answer);
+      // A 304 has no document.
+      order = answer.data ?? /** @type {Order} */ (order);
+      etag = answer.etag ?? etag;
       if (order.status === left) return 1_000;
       onChange(order);
       if (FINAL_STATUSES.includes(order.status)) return null;
       return (answer.retryAfter ?? INTERVALS[order.status] ?? 15_000) + randomUpTo(200);
     } catch (error) {
       if (stopped) return null;
-      const isMissing = error.code === "not_found";
+      const isMissing = codeOf(error) === "not_found";
       if (isMissing && !last) {
         last = true;
         return 0;
@@ -59,7 +67,7 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
       onError(error);
       failures += 1;
       // An order that was seen exists.
-      return isTransient(error) || (isMissing && order) ? Math.max(error.retryAfter ?? 0, backoff(failures)) : null;
+      return isTransient(error) || (isMissing && order) ? Math.max(retryAfterOf(error) ?? 0, backoff(failures)) : null;
     }
   }, { isPaused });
   const stop = () => {
@@ -83,17 +91,19 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
  * @param {import("./index.js").Client} client
  * @param {string} orderNo
  * @param {CheckoutOptions} options
- * @returns {Promise<import("../types/api.js").components["schemas"]["CheckedOut"]>}
+ * @returns {Promise<CheckedOut>}
  */
 export async function checkout(client, orderNo, { address, language, token, signal, onWait = () => {} }) {
   for (let tries = 1; ; tries += 1) {
     try {
       // The server asks the payment provider up to three times, for 8 s each.
       const options = { token, signal, body: { address, language }, timeout: 30_000 };
-      return (await client.post(`/api/orders/${encodeURIComponent(orderNo)}/checkout`, options)).data;
+      /** @type {import("./http.js").Answer<CheckedOut>} */
+      const answer = await client.post(`/api/orders/${encodeURIComponent(orderNo)}/checkout`, options);
+      return answer.data;
     } catch (error) {
       if (!isTransient(error) || tries >= MAX_CHECKOUTS) throw error;
-      const wait = (error.retryAfter ?? backoff(tries)) + randomUpTo(500);
+      const wait = (retryAfterOf(error) ?? backoff(tries)) + randomUpTo(500);
       onWait(error, client.now() + wait);
       await sleep(wait, signal);
     }

@@ -5,13 +5,15 @@ import { randomUpTo, sleep } from "./timing.js";
 
 /**
  * @typedef {import("../types/api.js").components["schemas"]} Schemas
+ * @typedef {Schemas["AltchaChallenge"] & { captcha?: undefined, hosted?: undefined }
+ *   | Schemas["CaptchaChallenge"] & { hosted?: undefined } | Schemas["HostedChallenge"] & { captcha?: undefined }} Challenge
  * @typedef {(request: CheckRequest) => Promise<Schemas["Solution"]>} SolveCheck
  * Solves a human check. Resolves to the members of the ticket request: `{altcha}`, `{captcha: {id, answer, …}}` or `{hosted}`.
  */
 
 /**
  * @typedef {object} CheckRequest
- * @property {(options?: Schemas["ChallengeOptions"]) => Promise<any>} challenge Requests a challenge, or another one.
+ * @property {(options?: Schemas["ChallengeOptions"]) => Promise<Challenge>} challenge Requests a challenge, or another one.
  * @property {boolean} wasWrong Whether the visitor's last answer was wrong.
  */
 
@@ -66,6 +68,7 @@ export async function ticketWithCheck(client, activity, { check = "none", solveC
  * @param {TicketOptions} options
  */
 export function keepTicket(client, activity, { signal, ...options }) {
+  /** @type {Promise<Schemas["Ticket"]> | null} */
   let ticket = null;
   const fetchTicket = async () => {
     for (;;) {

@@ -58,6 +58,7 @@ export function backoff(failures) {
  * @param {{ isPaused?: () => boolean }} [options]
  */
 export function poll(step, { isPaused = () => false } = {}) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   /** @type {Promise<void> | null} */
   let running = null;

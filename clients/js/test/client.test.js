@@ -1,10 +1,8 @@
-// The client (G14) against a `fetch` that answers as a server would, and what npm packs of it.
+// The client (G14) against a `fetch` that answers as a server would.
 
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { promisify } from "node:util";
 import {
   Aborted, Problem, Unreachable, bestLanguage, createClient, currencyDecimals, formatMoney, isTransient,
 } from "@stampede/client";
@@ -371,13 +369,4 @@ test("amounts have the decimals of their currency by ISO 4217, whatever the brow
 test("errors say whether the same request may succeed later", () => {
   const of = (status) => isTransient(new Problem({ status, code: "x" }));
   assert.deepEqual([of(429), of(503), of(409), isTransient(new Unreachable())], [true, true, false, true]);
-});
-
-test("the package has the modules and their types, and nothing else", async () => {
-  const { stdout } = await promisify(execFile)("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"]);
-  const paths = JSON.parse(stdout)[0].files.map(({ path }) => path);
-  for (const file of ["package.json", "README.md", "src/index.js", "types/index.d.ts", "types/api.d.ts"]) {
-    assert.ok(paths.includes(file), file);
-  }
-  assert.deepEqual(paths.filter((path) => !/^(package\.json|README\.md|src\/\w+\.js|types\/\w+\.d\.ts)$/.test(path)), []);
 });

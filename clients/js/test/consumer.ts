@@ -1,13 +1,27 @@
 // A page in TypeScript: `npm test` checks its types against the package's.
 
-import { createClient, type CheckRequest, type Client } from "@stampede/client";
+import {
+  createClient, Problem, type Activity, type CheckRequest, type Client, type Code, type Order, type OrderStatus, type Ticket,
+} from "@stampede/client";
 
 const client: Client = createClient({ baseUrl: "https://sale.example", token: () => null });
-const sale = await client.activity("demo");
+const sale: Activity = await client.activity("demo");
 const price: number = sale.skus[0].price;
 const gate = client.watchGate("demo", { onChange: ({ phase, jitter_ms }) => console.log(phase, jitter_ms) });
 const outcome = await client.buy("demo", { sku: sale.skus[0].sku, gate, onStep: ({ step }) => console.log(step, price) });
+if (outcome.kind === "refused" && outcome.error instanceof Problem) {
+  const code: Code = outcome.error.code;
+  if (code === "price_changed") console.log(outcome.error.amount);
+  // @ts-expect-error A code that is misspelt.
+  if (outcome.error.code === "sold-out") console.log(code);
+}
 if (outcome.kind === "accepted") {
+  const [order, ticket]: [Order, Ticket] = [outcome.order, outcome.ticket];
+  const status: OrderStatus = order.status;
+  // @ts-expect-error A status that is misspelt.
+  if (status === "canceled") console.log(ticket.expires_at);
+  // @ts-expect-error An order has no such member.
+  console.log(order.total);
   const orderNo: string = outcome.order.order_no;
   client.pollOrder(orderNo, { token: () => outcome.ticket.ticket, onChange: ({ status }) => console.log(status) });
   const { checkout_url: url } = await client.checkout(orderNo, { address: { name: "Mia" }, language: "en" });
@@ -17,7 +31,7 @@ const lost = await client.order("demo.1", { token: "1.ticket", last: true });
 console.log(lost.status, (await client.findOrder({ ticket: "1.t", order_no: "demo.1", expires_at: "" }))?.order_no);
 const solveCheck = async ({ challenge, wasWrong }: CheckRequest) => {
   const { captcha } = await challenge({ captcha: wasWrong ? "sum" : "slider" });
-  return { captcha: { id: captcha.id, answer: 42 } };
+  return captcha ? { captcha: { id: captcha.id, answer: 42 } } : {};
 };
 await client.keepTicket("demo", { check: sale.human_check, solveCheck }).obtainTicket();
 await client.buy("demo", { sku: "a", solveCheck });
