@@ -101,19 +101,56 @@ test("an operator bans and lifts exactly the user that the page names, also one 
   expect((await asked).url()).toContain(`/strikes/${encodeURIComponent(names[0])}`);
 });
 
-test("an operator finds an order by its number", async ({ page }) => {
+/** Finds what is typed on the page of orders. */
+async function find(page, text) {
+  await page.goto("/admin/orders");
+  await page.getByTestId("lookup-order").fill(text);
+  await page.getByTestId("lookup-order").press("Enter");
+}
+
+test("an operator finds an order by its number, its code or its buyer", async ({ page }) => {
   const { id, buyer, order } = await createOrder();
   await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
   await openDesk(page, "/admin/orders");
-  await page.getByTestId("lookup-order").fill(order);
-  await page.getByTestId("lookup-order").press("Enter");
+  await find(page, order);
   await untilText(page, "order-status", "To be paid");
   for (const text of [buyer.user, "1 × item", "€19.99", "Mia Example, 1 Long Road"]) await expect(page.getByTestId("order")).toContainText(text);
+  for (const text of ["Reserved", "it can be paid", "The payment page was opened"]) await untilText(page, "timeline", text);
+  const code = order.slice(-8).replace(/^.{4}/, "$&-");
+  for (const text of [code, buyer.user]) {
+    await find(page, text);
+    await page.getByTestId("order-row").filter({ hasText: buyer.user }).click();
+    await expect(page.getByRole("heading", { level: 1 })).toContainText(code);
+  }
+  await find(page, unique("nobody"));
+  await untilText(page, "lookup-result", "must be complete");
   await page.goto(`/admin/order?no=${id}.01KZZZZZZZZZZZZZZZZZZZZZZZ`);
   await untilText(page, "trouble", "The ledger has no such order");
   await page.goto(deskOf(id));
+  await page.getByTestId("all-orders").click();
   await page.getByTestId("order-row").click();
   await untilText(page, "order", buyer.user);
+});
+
+test("an operator gives a buyer more time to pay, and cancels an order, each with a reason", async ({ page }) => {
+  const { buyer, order } = await createOrder();
+  const payBy = async () => Date.parse((await call("GET", `/api/orders/${order}`, { token: buyer.token })).pay_by);
+  const before = await payBy();
+  await openDesk(page, `/admin/order?no=${order}`);
+  await page.getByTestId("order-extend").click();
+  await page.getByTestId("ask-minutes").fill("20");
+  await page.getByTestId("ask-reason").fill("Uses a screen reader");
+  await page.getByTestId("dialog-yes").click();
+  await untilText(page, "timeline", "more time to pay Uses a screen reader");
+  await expect.poll(payBy).toBeGreaterThan(before + 600_000);
+  await page.getByTestId("order-cancel").click();
+  await page.getByTestId("ask-reason").fill("Asked for it");
+  await page.getByTestId("dialog-yes").click();
+  await untilText(page, "order-status", "Cancelled");
+  await untilText(page, "timeline", "Asked for it");
+  expect((await callAdmin("GET", `/strikes/${buyer.user}`)).count).toBe(0);
+  await page.goto("/admin/changes");
+  await expect(page.getByTestId("change").filter({ hasText: order })).toContainText([/cancelled the order.*Asked for it/, /more time to pay.*screen reader/]);
 });
 
 for (const isRefused of [false, true]) {
@@ -167,7 +204,8 @@ test("an operator decides about a payment of an unknown order", async ({ page })
   const held = page.getByTestId("callback").filter({ hasText: orderNo });
   await expect(held).toContainText("€19.99");
   await expect(page.getByTestId("inbox-count")).toHaveText(/^\d+$/);
-  for (const text of ["the ledger does not have the order", "What to do:", "Parked callbacks"]) await expect(held).toContainText(text);
+  const item = page.getByTestId("inbox-parked_callback").filter({ has: held });
+  for (const text of ["the ledger does not have the order", "What to do:", "Parked callbacks"]) await expect(item).toContainText(text);
   await held.getByTestId("callback-dismiss").click();
   await page.getByTestId("dialog-no").click();
   await held.getByTestId("callback-refund").click();

@@ -36,7 +36,7 @@ export function sentencesOf({ action, subject, before, after }) {
   if (key === "shed") return [t(now?.on ? "change.shed_on" : "change.shed_off")];
   if (key === "announcement") return [t("change.announcement", { ...values, text: Object.values(now?.announcement ?? {}).join(" / ") || t("none") })];
   if (key === "ban") return [t("change.ban", { subject, until: now ? moment(now.until) : "" })];
-  return [hasText(`change.${key}`) ? t(`change.${key}`, { ...values, ...texts(now) }) : `${action} ${subject}`];
+  return [[actionText(action, subject, values), now?.reason].filter(Boolean).join(": ")];
 }
 
 const parse = (text) => {
@@ -48,8 +48,11 @@ const parse = (text) => {
   }
 };
 
-/** The values of a document that a sentence can have. */
-const texts = (document) => Object.fromEntries(Object.entries(document ?? {}).filter(([, value]) => typeof value !== "object"));
+/** What an action, a method and a route, does to its subject. */
+export const actionText = (action, subject, values = {}) => {
+  const key = `change.${keyOf(action)}`;
+  return hasText(key) ? t(key, { subject, id: subject, ...values }) : `${action} ${subject}`;
+};
 
 /** The word for an action, which is a method and a route. */
 function keyOf(action) {

@@ -11,7 +11,8 @@ export function wrongs(id, spec) {
   const check = (isRight, pointer, key) => isRight || found.push({ pointer, key });
   const isNumber = (value, min, max = Infinity) => Number.isFinite(value) && value >= min && value <= max;
   check(spec.title, "/title", "title");
-  check(/^[a-z0-9][a-z0-9-]{0,39}$/.test(id), "/id", "id");
+  // Ids are made of the title and of names.
+  check(!spec.title || /^[a-z0-9][a-z0-9-]{0,39}$/.test(id), "/id", "id");
   check(!wrongImage(spec.image), "/image", "picture");
   check(spec.starts_at, "/starts_at", "time");
   check(spec.ends_at > spec.starts_at, "/ends_at", "ends");
@@ -24,7 +25,7 @@ export function wrongs(id, spec) {
   spec.skus.forEach((sku, index) => {
     const at = (member) => `/skus/${index}/${member}`;
     check(sku.name, at("name"), "name");
-    check(/^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/.test(sku.sku), at("sku"), "sku");
+    check(!sku.name || /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/.test(sku.sku), at("sku"), "sku");
     check(/^[A-Z]{3}$/.test(sku.currency), at("currency"), "currency");
     check(Number.isSafeInteger(sku.price), at("price"), currencyDecimals(sku.currency) ? "price" : "price_whole");
     check(Number.isSafeInteger(sku.total) && sku.total >= -1, at("total"), "units");
@@ -35,7 +36,7 @@ export function wrongs(id, spec) {
 
 /**
  * Shows each error `{pointer, detail}` or `{pointer, key}` at the field of its pointer, or at the one above it in the
- * document; one without a field at the top. `reveal(field)` opens the step of the first one.
+ * document, whose folds it opens; one without a field at the top. `reveal(field)` opens the step of the first one.
  */
 export function showErrors(form, errors, reveal) {
   for (const old of form.querySelectorAll(".complaint.is-refused")) old.remove();
@@ -47,9 +48,12 @@ export function showErrors(form, errors, reveal) {
     const text = key ? t(`bad.${key}`) : [/^\d+$/.test(rest) && t("bad.line", { number: Number(rest) + 1 }), inWords(pointer, detail)].filter(Boolean).join(" ");
     if (!place) return void withoutField.push(text);
     place.setAttribute("aria-invalid", "true");
-    place.closest(".field").append(el("span", { class: "complaint is-refused", role: "alert" }, text));
+    for (let fold = place.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    // A picture's field says by itself what is wrong.
+    if (key !== "picture") place.closest(".field").append(el("span", { class: "complaint is-refused", role: "alert" }, text));
     return place;
   });
+  for (const tab of form.querySelectorAll(".step-tab")) tab.classList.toggle("is-wrong", Boolean(form.querySelector(`#step-${tab.dataset.step} [aria-invalid]`)));
   const first = places.find(Boolean);
   if (first) reveal(first);
   setText(byId("form-trouble"), [places.filter(Boolean).length > 1 && t("bad.count", { number: errors.length }), ...withoutField].filter(Boolean).join(" · "));

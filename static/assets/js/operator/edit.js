@@ -34,7 +34,9 @@ open("sales", async (main) => {
   fill(textsOf(loaded), (loaded.skus ?? []).map(skuTexts));
   original = JSON.stringify(current());
   restore();
-  go(location.hash.slice(1) in STEPS ? location.hash.slice(1) : "what");
+  const follow = () => go(location.hash.slice(1) in STEPS ? location.hash.slice(1) : "what");
+  addEventListener("hashchange", follow);
+  follow();
 });
 
 /** A new activity that is like this one, and as long. */
@@ -175,10 +177,9 @@ async function save(event) {
   }
 }
 
-/** Opens the step and the folds of a field, and focuses it. */
+/** Opens the step of a field, and focuses it. */
 function reveal(field) {
   go(field.closest(".edit-step").id.replace("step-", ""));
-  for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   field.focus();
 }
 

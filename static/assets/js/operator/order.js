@@ -2,12 +2,14 @@
 
 import { byId, el, setText, setVisible } from "../shared/dom.js";
 import { exactMoment, money, priceText } from "../shared/format.js";
+import { actionText } from "./change-words.js";
 import { every, open, setTitle } from "./frame.js";
+import { reasonText } from "./inbox-items.js";
 import { actionsOf } from "./order-actions.js";
 import { orderChip, orderCode } from "./order-row.js";
 import { facts, section, show } from "./parts.js";
 import { explain, send } from "./requests.js";
-import { hasText, t } from "./words.js";
+import { t } from "./words.js";
 
 const REFRESH_INTERVAL = 3_000;
 /** The lines of an address of our own form, as one writes them. */
@@ -36,7 +38,7 @@ async function load() {
   show(byId("actions"), order, () => actionsOf(order, load));
   show(byId("facts"), order, () => facts(factsOf(order)));
   show(byId("timeline"), order, () => timelineOf(order).map(([at, text, detail]) => el("li", {},
-    el("time", { datetime: at, class: "quiet" }, exactMoment(at)), el("span", {}, text, detail && el("span", { class: "quiet exact" }, ` ${detail}`)))));
+    el("time", { datetime: at, class: "quiet" }, at ? exactMoment(at) : "–"), el("span", {}, text, detail && el("span", { class: "quiet exact" }, ` ${detail}`)))));
   show(byId("documents"), order, () => documentsOf(order));
 }
 
@@ -53,7 +55,7 @@ function factsOf(order) {
     [t("order.amount"), priceText(amount, currency)],
     [t("order.refunded"), order.refunded_amount > 0 && money(order.refunded_amount, currency)],
     [t("order.pay_by"), status === "pending_payment" && time(order.pay_by)],
-    [t("order.reason"), reason && (hasText(`reason.${reason}`) ? t(`reason.${reason}`) : reason)],
+    [t("order.reason"), reasonText(reason)],
     [t("order.address"), address && describeAddress(address)],
     [t("order.number"), el("span", { class: "exact" }, orderNo)],
     [t("order.payment"), payment],
@@ -63,11 +65,12 @@ function factsOf(order) {
 const describeAddress = (address) =>
   [...new Set([...LINES, ...Object.keys(address)])].map((name) => address[name]).filter(Boolean).join(", ");
 
-/** What happened, oldest first: `[time, text, detail]`. */
-const timelineOf = ({ timeline, created_at: created, paid_at: paid }) => (timeline ?? derived(created, paid)).map(({ at, event, kind = event, detail = "", by, reason }) =>
-  [at, hasText(`timeline.${kind}`) ? t(`timeline.${kind}`) : kind, [detail, by, reason].filter(Boolean).join(" · ")]);
-
-const derived = (created, paid) => [{ at: created, event: "created" }, ...(paid ? [{ at: paid, event: "paid" }] : [])];
+/** What happened, oldest first: `[time, text, detail]`; some times are no longer known. */
+const timelineOf = ({ timeline, currency, order_no: orderNo }) => timeline.map(({ at, what, reason, type, outcome, amount, action, by }) => [
+  at,
+  what === "operator" ? `${by} ${actionText(action, orderCode(orderNo))}` : t(`timeline.${what}`),
+  [type, amount > 0 && money(amount, currency), reasonText(outcome || reason)].filter(Boolean).join(" · "),
+]);
 
 /** What the stores know: payment callbacks, refunds, and events to the shop. */
 const documentsOf = ({ callbacks, refunds, events }) => [

@@ -8,7 +8,7 @@ import { show } from "./parts.js";
 import { explain, send } from "./requests.js";
 import { t } from "./words.js";
 
-const CODE = /^[0-9A-HJKMNP-TV-Z]{4}-?[0-9A-HJKMNP-TV-Z]{4}$/i;
+const CODE = /^[0-9A-Z]{4}[- ]?[0-9A-Z]{4}$/i;
 const STATUSES = ["pending_payment", "paid", "refunding", "refunded", "cancelled", "expired", "failed"];
 
 const query = new URLSearchParams(location.search);
@@ -46,7 +46,7 @@ async function find() {
   if (words.includes(".")) return location.replace(orderLink(words));
   const filters = Object.entries({ activity, status }).filter(([, value]) => value);
   const search = (name, value) => send("GET", `/orders?${new URLSearchParams([[name, value], ...filters])}`);
-  const searches = [search("user", text), ...(CODE.test(words) ? [search("code", words.replace("-", "").toUpperCase())] : [])];
+  const searches = [search("user", text), ...(CODE.test(words) ? [search("code", words)] : [])];
   try {
     const found = (await Promise.all(searches)).flatMap(({ items }) => items);
     const orders = [...new Map(found.map((order) => [order.order_no, order])).values()];

@@ -106,7 +106,7 @@ async function loadStats() {
 async function makeViews() {
   // Without what was recorded, the chart begins now.
   const recorded = await send("GET", activityPath(id, "/history")).catch(() => ({ items: [] }));
-  return { history: createHistory(recorded.items), tiles: makeTiles(), chart: makeCharts(), stock: makeStockTable(id) };
+  return { history: createHistory(recorded.items.reverse()), tiles: makeTiles(), chart: makeCharts(), stock: makeStockTable(id) };
 }
 
 async function loadRest() {

@@ -85,12 +85,9 @@ function render() {
   setVisible(byId("more"), next !== null);
 }
 
-/** The units of a sale, from its counters; null of a server that has none. */
-function figuresOf({ skus, sold_units: sold, left_units: left }) {
-  if (sold === undefined) return null;
-  const total = skus.some((sku) => sku.total < 0) ? Infinity : skus.reduce((sum, sku) => sum + sku.total, 0);
-  return { sold, total, left: left ?? total - sold };
-}
+/** The units of a sale, from its counters; null of a server that lists none. */
+const figuresOf = ({ total, sold_units: sold, held_units: held }) => (sold === undefined ? null
+  : { sold, total: total < 0 ? Infinity : total, left: total < 0 ? Infinity : total - held - sold });
 
 function row(sale, words) {
   const figures = figuresOf(sale);
@@ -100,7 +97,7 @@ function row(sale, words) {
     "a", { class: "sale-row card", href: `/admin/sale?${new URLSearchParams({ id: sale.id })}` },
     picture(sale.image || sale.skus[0]?.image, sale.title, "small"),
     el("span", { class: "sale-text" }, el("strong", {}, sale.title), el("span", { class: "quiet" }, period(sale.starts_at, sale.ends_at))),
-    el("span", { class: "sale-state" }, chip(state, words, { testid: `state-${sale.id}` }), state !== "draft" && share !== null && meter(share)),
+    el("span", { class: "sale-state" }, chip(state, words, { testid: `state-${sale.id}` }), !["draft", "scheduled"].includes(state) && share !== null && meter(share)),
     el("span", { class: "sale-figures" }, figures && state !== "draft" && [
       el("span", {}, t("sold_units", { sold: soldText(figures) })), el("span", { class: "quiet" }, revenueText(sale.revenue)),
     ]),

@@ -11,5 +11,5 @@ export function showCounts(id, prefix, counts = {}) {
   const word = (name) => (hasText(`${prefix}.${name}`) ? t(`${prefix}.${name}`) : name);
   show(byId(id), entries, () => (entries.length
     ? entries.map(([name, value]) => [el("dt", {}, word(name)), el("dd", { testid: `${prefix}-${name}` }, count(value))])
-    : [el("dt", {}, t("none")), el("dd", {}, "0")]));
+    : prefix === "refused" && [el("dt", {}, t("none")), el("dd", {}, "0")]));
 }
