@@ -5,8 +5,7 @@ import { keepTicket } from "./ticket.js";
 import { backoff, randomUpTo, sleep, sleepUntilOnline } from "./timing.js";
 
 /**
- * @typedef {import("../types/api.js").components["schemas"]["Ticket"] & { unanswered?: boolean }} Ticket
- * `unanswered`: a request carried the ticket, and its answer is not known.
+ * @typedef {import("./ticket.js").Ticket} Ticket
  * @typedef {import("../types/api.js").components["schemas"]["Order"]} Order
  * @typedef {ReturnType<typeof import("./gate.js").watchGate>} Gate
  * @typedef {import("./errors.js").Code} Code
@@ -37,8 +36,8 @@ const MAX_TRIES = 30;
  *   without it, the attempt watches the gate itself.
  * @property {() => Promise<Ticket>} [obtainTicket] Resolves to an unused ticket, the same one until it is dropped;
  *   without it, the attempt gets a ticket as soon as tickets are issued.
- * @property {() => void} [dropTicket] Called when the ticket is used, or refused.
- * @property {(ticket: Ticket) => void} [saveTicket] Called when `unanswered` of the ticket has changed: keep it, if
+ * @property {(used?: Ticket) => void} [dropTicket] Called when the ticket is used, with it, or refused.
+ * @property {(ticket: Ticket) => void} [saveTicket] Called when members of the ticket have changed: keep it, if
  *   `obtainTicket` does not resolve to the same object again.
  * @property {string} [check] Without `obtainTicket`: the activity's `human_check`, if it is known.
  * @property {import("./ticket.js").SolveCheck} [solveCheck] Without `obtainTicket`: solves the human check.
@@ -92,10 +91,23 @@ async function attempt(client, activity, { sku, quantity = 1, amount, obtainTick
     ticket.unanswered = unanswered;
     saveTicket(ticket);
   };
+  /** @param {Ticket} ticket */
+  const want = (ticket) => {
+    const wanted = { sku, quantity, amount };
+    if (JSON.stringify(ticket.wanted) === JSON.stringify(wanted)) return;
+    ticket.wanted = wanted;
+    saveTicket(ticket);
+  };
+  /** The attempt is over: its order will not be made. */
+  const settle = () => {
+    if (!ticket?.wanted || ticket.unanswered) return;
+    delete ticket.wanted;
+    saveTicket(ticket);
+  };
   /** @param {Ticket} ticket @param {Order} order @returns {Outcome} */
   const accept = (ticket, order) => {
     // The ticket is used: another attempt needs another one.
-    dropTicket();
+    dropTicket(ticket);
     return { kind: "accepted", order, ticket };
   };
   /** @param {Ticket} ticket @param {string} startKey */
@@ -126,6 +138,7 @@ async function attempt(client, activity, { sku, quantity = 1, amount, obtainTick
       }
       mark(ticket, false);
     }
+    settle();
     if (isTicketRefused(codeOf(error))) dropTicket();
     return { kind: "refused", error };
   };
@@ -134,13 +147,19 @@ async function attempt(client, activity, { sku, quantity = 1, amount, obtainTick
     try {
       onStep({ step: "ticket" });
       // A ticket that may have made an order is sent again, even if it is about to expire.
-      if (!ticket?.unanswered) ticket = await obtainTicket();
+      if (!ticket?.unanswered) {
+        ticket = await obtainTicket();
+        want(ticket);
+      }
       startKey = await gate.startKey({ signal, refusedKey, onWait: (gate) => onStep(waitStep(gate)) });
       if (startKey === null) return endWith(new Problem({ status: 410, code: "ended" }));
       onStep({ step: "sending" });
       return accept(ticket, await send(ticket, startKey));
     } catch (error) {
-      if (signal?.aborted) throw new Aborted();
+      if (signal?.aborted) {
+        settle();
+        throw new Aborted();
+      }
       const code = codeOf(error);
       // An earlier attempt has used the ticket.
       if (ticket && code === "ticket_conflict") mark(ticket, true);

@@ -1,7 +1,7 @@
 // Polls the gate of one activity: phase, sold-out SKUs and start key.
 
 import { Aborted, codeOf, retryAfterOf } from "./errors.js";
-import { backoff, poll, randomUpTo } from "./timing.js";
+import { backoff, isHidden, poll, randomUpTo } from "./timing.js";
 
 /** @typedef {import("../types/api.js").components["schemas"]["GateDocument"]} Gate */
 
@@ -33,7 +33,7 @@ function nextPollDelay(gate, untilStart, isAllSoldOut) {
  * @property {(gate: Gate) => void} [onChange] Called after every successful poll.
  * @property {(error: unknown) => void} [onError] Called after every failed poll.
  * @property {() => boolean} [isAllSoldOut] Whether every SKU is sold out: the gate is then polled less often.
- * @property {() => boolean} [isPaused] Whether polling rests, such as on a hidden page: call `refresh` afterwards.
+ * @property {() => boolean} [isPaused] Whether polling rests, except for an attempt; by default on a hidden page.
  */
 
 /**
@@ -43,11 +43,12 @@ function nextPollDelay(gate, untilStart, isAllSoldOut) {
  * @param {WatchOptions} options
  */
 export function watchGate(client, activity, options) {
-  const { onChange = () => {}, onError = () => {}, isAllSoldOut = () => false, isPaused } = options;
+  const { onChange = () => {}, onError = () => {}, isAllSoldOut = () => false, isPaused = isHidden } = options;
   /** @type {Gate | null} */
   let current = null;
   let hasEnded = false;
   let failures = 0;
+  /** @type {Set<() => void>} */
   const waiters = new Set();
   const wakeAll = () => waiters.forEach((wake) => wake());
 
@@ -70,7 +71,7 @@ export function watchGate(client, activity, options) {
       failures += 1;
       return Math.max(retryAfterOf(error) ?? 0, backoff(failures));
     }
-  }, { isPaused });
+  }, { isPaused: () => waiters.size === 0 && isPaused() });
 
   /**
    * Resolves to the start key as soon as the gate has one, or to null when the activity has ended.
@@ -94,6 +95,7 @@ export function watchGate(client, activity, options) {
         const wake = () => settle(() => resolve(undefined));
         const abort = () => settle(() => reject(new Aborted()));
         waiters.add(wake);
+        poller.wake();
         signal?.addEventListener("abort", abort);
       });
     }

@@ -3,8 +3,10 @@
 import { buy, findOrder } from "./attempt.js";
 import { createClock } from "./clock.js";
 import { watchGate } from "./gate.js";
+import { explain } from "./explain.js";
 import { createCall } from "./http.js";
-import { checkout, pollOrder } from "./orders.js";
+import { checkout, pollOrder, watchOrder } from "./orders.js";
+import { resume } from "./resume.js";
 import { keepTicket, ticketWithCheck } from "./ticket.js";
 
 export { Aborted, Problem, Unreachable, isTransient } from "./errors.js";
@@ -77,6 +79,8 @@ export function createClient({
   const client = {
     /** The client's elapsed time. */
     now,
+    /** The shop's JWT of the buyer, or null. */
+    token: currentToken,
     /** The server's clock, which every response with a server time corrects. */
     clock,
     /** Sends any request, without the token, and resolves to the response. */
@@ -157,12 +161,17 @@ export function createClient({
     keepTicket: (activity, options = {}) => keepTicket(client, activity, options),
     /** @param {string} activity @param {import("./attempt.js").BuyOptions} options */
     buy: (activity, options) => buy(client, activity, options),
+    /** @param {string} activity @param {import("./resume.js").ResumeOptions} [options] */
+    resume: (activity, options = {}) => resume(client, activity, options),
     /** @param {import("./attempt.js").Ticket} ticket @param {{ until?: number, signal?: AbortSignal }} [options] */
     findOrder: (ticket, options) => findOrder(client, ticket, options),
     /** @param {string} orderNo @param {import("./orders.js").PollOptions} [options] */
     pollOrder: (orderNo, options = {}) => pollOrder(client, orderNo, options),
+    /** @param {string} orderNo @param {import("./orders.js").WatchOrderOptions} [options] */
+    watchOrder: (orderNo, options = {}) => watchOrder(client, orderNo, options),
     /** @param {string} orderNo @param {import("./orders.js").CheckoutOptions} [options] */
     checkout: (orderNo, options = {}) => checkout(client, orderNo, options),
+    explain,
   };
   return client;
 }

@@ -22,8 +22,22 @@ import { randomUpTo, sleep } from "./timing.js";
  * @property {string} [check] The activity's `human_check`: a check that everybody gets is solved before the first request.
  * @property {SolveCheck} [solveCheck] Without it, a ticket that needs a check is refused.
  * @property {string | null} [token]
+ * @property {Pick<Storage, "getItem" | "setItem" | "removeItem">} [storage] Of `keepTicket`: keeps the ticket for this user,
+ *   such as `sessionStorage`, so that `resume` finds the attempt after a reload.
  * @property {AbortSignal} [signal]
  */
+
+/**
+ * What a client knows of a ticket: `unanswered` if a request carried it and the answer is not known, `wanted` by the attempt
+ * that runs, and `isUsed` once it has made an order.
+ * @typedef {Schemas["Ticket"] & { unanswered?: boolean, wanted?: Wanted, isUsed?: boolean }} Ticket
+ * @typedef {{ obtainTicket: () => Promise<Ticket>, dropTicket: (used?: Ticket) => void, saveTicket: (ticket: Ticket) => void,
+ *   kept: () => Ticket | null }} Tickets
+ * @typedef {{ sku: string, quantity?: number, amount?: number }} Wanted
+ */
+
+/** A kept ticket that expires within this time is not used. In milliseconds. */
+const MIN_REMAINING = 15_000;
 
 /** How long before the start tickets are issued, in milliseconds. */
 export const TICKETS_BEFORE_START = 30 * 60_000;
@@ -61,32 +75,67 @@ export async function ticketWithCheck(client, activity, { check = "none", solveC
 }
 
 /**
- * Obtains one ticket, and waits until tickets are issued. Concurrent callers share it, until it is dropped; an error is
- * for them, and the next caller tries again.
+ * Obtains one ticket, and waits until tickets are issued. Concurrent callers share it, until it is dropped or another user
+ * signs in; an error is for them, and the next caller tries again.
  * @param {import("./index.js").Client} client
  * @param {string} activity
  * @param {TicketOptions} options
+ * @returns {Tickets}
  */
-export function keepTicket(client, activity, { signal, ...options }) {
-  /** @type {Promise<Schemas["Ticket"]> | null} */
+export function keepTicket(client, activity, { storage, signal, ...options }) {
+  const key = `stampede.attempt.${activity}`;
+  const currentUser = () => subjectOf(options.token ?? client.token());
+  let user = currentUser();
+  /** @type {Promise<Ticket> | null} */
   let ticket = null;
-  const fetchTicket = async () => {
+  /** The ticket in the storage, if it is this user's. @returns {Ticket | null} */
+  const kept = () => {
+    const value = JSON.parse(storage?.getItem(key) ?? "null");
+    return value && value.user === currentUser() ? value.ticket : null;
+  };
+  const isUsable = (/** @type {Ticket} */ { expires_at: end }) => client.clock.millisecondsUntil(end) > MIN_REMAINING;
+  const fetchTicket = async (owner = user) => {
     for (;;) {
+      const stored = kept();
+      // Another ticket could make a second order.
+      if (stored?.unanswered) return stored;
       const { starts_at: start } = await client.gate(activity, { signal });
+      if (stored && !stored.isUsed && isUsable(stored)) return stored;
       const early = client.clock.millisecondsUntil(start) - TICKETS_BEFORE_START;
-      if (early <= 0) return client.ticketWithCheck(activity, { signal, ...options });
+      if (early <= 0) {
+        const issued = await client.ticketWithCheck(activity, { signal, ...options });
+        if (owner === currentUser()) saveTicket(issued);
+        return issued;
+      }
       await sleep(Math.min(early + randomUpTo(5_000), 10 * 60_000), signal);
     }
   };
+  /** @param {Ticket} changed */
+  const saveTicket = (changed) => storage?.setItem(key, JSON.stringify({ user, ticket: changed }));
   return {
-    /** @returns {Promise<Schemas["Ticket"]>} */
     obtainTicket() {
+      if (user !== currentUser()) [user, ticket] = [currentUser(), null];
       ticket ??= fetchTicket().catch((error) => {
         ticket = null;
         throw error;
       });
       return ticket;
     },
-    dropTicket: () => void (ticket = null),
+    dropTicket(used) {
+      ticket = null;
+      if (used) saveTicket({ ...used, isUsed: true });
+      else storage?.removeItem(key);
+    },
+    saveTicket,
+    kept,
   };
+}
+
+/** The user of a token; null without one. @param {string | null} token @returns {string | null} */
+function subjectOf(token) {
+  try {
+    return JSON.parse(atob(/** @type {string} */ (token).split(".")[1].replace(/-/g, "+").replace(/_/g, "/"))).sub;
+  } catch {
+    return null;
+  }
 }

@@ -48,39 +48,52 @@ export function backoff(failures) {
   return maximum / 2 + randomUpTo(maximum / 2);
 }
 
+/** Whether the page is hidden; never in Node. */
+export const isHidden = () => globalThis.document?.hidden ?? false;
+
 /**
  * Calls `step` at once and then repeatedly. `step` resolves to the delay until the next call in milliseconds, or to
- * null to stop. While `isPaused()`, such as on a hidden page, it is not called; the caller then calls `runNow`.
+ * null to stop. While `isPaused()`, which is on a hidden page, it is not called; it is called when the page is shown.
  * Two calls never run at the same time.
  *
- * Returns `runNow()`, which calls at once or joins the call in progress, and `stop()`.
+ * Returns `runNow()`, which calls at once or joins the call in progress, `wake()`, which does so if a call was left out, and
+ * `stop()`.
  * @param {() => Promise<number | null>} step
  * @param {{ isPaused?: () => boolean }} [options]
  */
-export function poll(step, { isPaused = () => false } = {}) {
+export function poll(step, { isPaused = isHidden } = {}) {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   /** @type {Promise<void> | null} */
   let running = null;
   let stopped = false;
+  let isResting = false;
 
   /** @returns {Promise<void>} */
   function run() {
     clearTimeout(timer);
+    isResting = false;
     if (stopped) return Promise.resolve();
     running ??= Promise.resolve(step()).then((delay) => {
       running = null;
       if (delay === null) return stop();
-      timer = setTimeout(() => void (isPaused() || run()), delay);
+      timer = setTimeout(() => {
+        isResting = isPaused();
+        if (!isResting) void run();
+      }, delay);
     });
     return running;
   }
 
+  const onShown = () => void (isHidden() || run());
+  globalThis.document?.addEventListener("visibilitychange", onShown);
+
   function stop() {
+    globalThis.document?.removeEventListener("visibilitychange", onShown);
     stopped = true;
     clearTimeout(timer);
   }
 
   void run();
-  return { runNow: run, stop };
+  return { runNow: run, wake: () => void (isResting && run()), stop };
 }

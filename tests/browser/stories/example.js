@@ -46,3 +46,20 @@ test("a page of another origin waits for the start, buys once though an answer i
   await page.getByRole("button", { name: "Pay" }).click();
   await page.waitForURL(/\/sandbox\/pay\//);
 });
+
+test("a reload of that page finds the attempt that runs, and the order that it made", async ({ example, page }) => {
+  const { id } = await publish();
+  const { token } = await signIn();
+  await page.addInitScript((token) => sessionStorage.setItem("shop.token", token), token);
+  await page.route(/\/orders$/, (route) => (route.request().method() === "POST" ? route.abort() : route.continue()));
+  await page.goto(`${example}?activity=${id}`);
+  await page.getByRole("button", { name: "Buy" }).click();
+  await expect(page.getByRole("status")).toContainText("No connection");
+  await page.unroute(/\/orders$/);
+  await page.reload();
+  await expect(page.getByRole("status")).toContainText("pending_payment");
+  const [{ order_no: orderNo }] = (await call("GET", "/api/orders", { token })).items;
+  await page.reload();
+  await expect(page.getByRole("status")).toContainText(`${orderNo}: pending_payment`);
+  expect((await call("GET", "/api/orders", { token })).items).toHaveLength(1);
+});

@@ -58,7 +58,8 @@ export const test = base.extend({
   words: async ({ locale }, use) => {
     const file = new URL(`../../../static/assets/js/words/${locale.slice(0, 2)}.js`, import.meta.url);
     // Node takes a file for a module by its folder's package.json, which the pages do not have.
-    const module = await import(`data:text/javascript,${encodeURIComponent(await readFile(file, "utf8"))}`);
+    const text = (await readFile(file, "utf8")).replace("../../client/", new URL("../../../clients/js/src/", import.meta.url));
+    const module = await import(`data:text/javascript,${encodeURIComponent(text)}`);
     await use(module.words);
   },
 

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use domain::http::problem::Code;
 
-const WORDS: &str = include_str!("../../../static/assets/js/words/en.js");
+const WORDS: &str = include_str!("../../../clients/js/src/texts/en.js");
 const INTRODUCTION: &str = "# Errors
 
 Each error is a problem document (RFC 9457) with one of these codes, which are stable: new ones may come, none changes its meaning.
 `title` and `detail` are for people and may change. A `503` and a `429` carry `Retry-After`.
-The last column is what the pages say; texts of other languages are in `static/assets/js/words`.
+The last column is what the pages say; texts of other languages are in `clients/js/src/texts`.
 
 | code | status | when | try again? | what to tell the buyer |
 |---|---|---|---|---|

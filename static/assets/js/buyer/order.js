@@ -3,7 +3,7 @@
 import { client, clock } from "../shared/client.js";
 import { byId, confirmDialog, setText, setVisible } from "../shared/dom.js";
 import { localized, sentences, t } from "../shared/i18n.js";
-import { pauseWhileHidden, randomUpTo } from "../shared/poll.js";
+import { randomUpTo } from "../shared/poll.js";
 import { explain, explainOrder, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
@@ -99,8 +99,7 @@ function removeOrder() {
 function startPolling() {
   poller?.stop();
   const user = session.user();
-  poller = pauseWhileHidden(({ isPaused }) => client.pollOrder(orderNo, {
-    isPaused,
+  poller = client.pollOrder(orderNo, {
     left: leftStatus,
     token: () => session.orderCredential(orderNo),
     onChange(newOrder) {
@@ -115,7 +114,7 @@ function startPolling() {
       if (error.code === "unauthenticated") return void shell.signInAgain();
       showNotice({ tone: "calm", text: explainOrder(error) }, "error");
     },
-  }), "runNow");
+  });
 }
 
 function update(newOrder) {

@@ -4,7 +4,6 @@ import { client, clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { dayAndTime, shortCountdown } from "../shared/format.js";
 import { localized, t } from "../shared/i18n.js";
-import { pauseWhileHidden } from "../shared/poll.js";
 import { explainOrder } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
@@ -135,8 +134,7 @@ function createRow(order) {
 /** Polls the order of a row until it does not change any more. */
 function follow(row, render) {
   const user = session.user();
-  row.poller = pauseWhileHidden(({ isPaused }) => client.pollOrder(row.order.order_no, {
-    isPaused,
+  row.poller = client.pollOrder(row.order.order_no, {
     token: () => session.orderCredential(row.order.order_no),
     onChange(order) {
       if (session.user() !== user) return stop();
@@ -150,7 +148,7 @@ function follow(row, render) {
       if (error.code === "unauthenticated") return void shell.signInAgain();
       setText(byId("state"), explainOrder(error));
     },
-  }), "runNow");
+  });
 
   function stop() {
     row.poller.stop();

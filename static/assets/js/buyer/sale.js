@@ -3,7 +3,7 @@
 import { TICKETS_BEFORE_START, client, clock } from "../shared/client.js";
 import { byId } from "../shared/dom.js";
 import { localized } from "../shared/i18n.js";
-import { backoff, pauseWhileHidden, poll, randomUpTo, sleep } from "../shared/poll.js";
+import { backoff, poll, randomUpTo, sleep } from "../shared/poll.js";
 import { explain, isTransient } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
@@ -87,8 +87,7 @@ function adopt(activity) {
 
 /** Starts polling the gate. Called once, when the activity is first known. */
 function startGateWatch() {
-  gate = pauseWhileHidden(({ isPaused }) => client.watchGate(state.id, {
-    isPaused,
+  gate = client.watchGate(state.id, {
     isAllSoldOut,
     onChange(newGate) {
       const previous = state.gate;
@@ -105,7 +104,7 @@ function startGateWatch() {
       else if (newGate.version !== state.activity.version) setTimeout(activityPoller.runNow, randomUpTo(newGate.jitter_ms));
     },
     onError: showError,
-  }), "refresh");
+  });
 }
 
 /** Whether the gate is out of date: an operator moved the start, or the device slept past a change of phase. */

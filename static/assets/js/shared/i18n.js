@@ -19,7 +19,8 @@ export const language = document.documentElement.lang.startsWith("zh") ? "zh" : 
 /** The variable `shop_texts`, which the server writes into the page. */
 const shopTexts = JSON.parse(document.getElementById("shop-texts")?.textContent ?? "{}");
 
-const words = {
+/** The texts by key, of the shop and of these pages. */
+export const words = {
   ...english,
   ...(language === "zh" && (await import("../words/zh.js")).words),
   ...shopTexts[language],

@@ -1,5 +1,7 @@
 // English. The other languages fall back to these.
 
+import { texts } from "../../client/texts/en.js";
+
 export const words = {
   skip: "Skip to the content",
   close: "Close",
@@ -263,35 +265,7 @@ export const words = {
   "status.refunded": "Refunded",
   "status.refunded.free": "Given back",
 
-  "problem.unreachable": "No connection to the shop. Nothing is lost: the page keeps trying, with the same entry pass.",
-  "problem.offline": "You are offline. This page goes on by itself as soon as you are back online.",
-  "problem.no_answer": "The shop does not answer. Your order is safe, and this page tries again by itself.",
-  "problem.internal": "Something went wrong on our side. Please try again in a moment.",
-  "problem.not_found": "There is nothing here.",
-  "problem.unauthenticated": "Please sign in first.",
-  "problem.forbidden": "This is not allowed.",
-  "problem.not_open": "The drop has not started yet.",
-  "problem.ended": "The drop has ended.",
-  "problem.paused": "The drop is paused for a moment.",
-  "problem.overloaded": "It is very busy right now. Please stay: the page keeps trying for you.",
-  "problem.not_ready": "The drop is getting ready. One moment.",
-  "problem.start_key_invalid": "The doors have just changed. Please try again.",
-  "problem.ticket_invalid": "Your entry pass has run out. Please try again.",
-  "problem.ticket_conflict": "This entry pass was used for another order already.",
-  "problem.human_check_required": "Please solve the short check first.",
-  "problem.human_check_failed": "That was not right. Please try the check again.",
-  "problem.not_eligible": "This drop is not open to this account.",
-  "problem.too_many_strikes": "You cannot take part for now: too many of your orders were left unpaid or cancelled late.",
-  "problem.banned": "You cannot take part in this drop. If that is a mistake, ask the shop’s support.",
-  "problem.rate_limited": "That was a little fast.",
-  "problem.limit_reached": "You already have the most one person can buy.",
-  "problem.sold_out": "Somebody was faster: this is sold out.",
-  "problem.price_changed": "The price has changed: it is now {amount}. Nothing was ordered yet.",
-  "problem.insufficient_stock": "Only {left} left: fewer than you chose. You can still buy.",
-  "problem.refund_closed": "The time for refunds of this drop is over. Please ask the shop.",
-  "problem.payment_refused": "The payment provider refuses this payment. Please ask the shop. You were not charged.",
-  "problem.state_conflict": "The order has changed in the meantime.",
-  "problem.invalid_request": "Something in the form is not right.",
+  ...texts,
 
   "reason.paid_too_late": "Your payment came after the time was up, and the item was gone. You get all of your money back.",
   "reason.no_room_in_ledger": "There was no unit left for this order after all. You were not charged, and we are sorry.",

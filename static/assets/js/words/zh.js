@@ -1,5 +1,7 @@
 // Simplified Chinese.
 
+import { texts } from "../../client/texts/zh.js";
+
 export const words = {
   skip: "跳到正文",
   close: "关闭",
@@ -263,35 +265,7 @@ export const words = {
   "status.refunded": "已退款",
   "status.refunded.free": "已放弃领取",
 
-  "problem.unreachable": "网络连接中断，抢购资格不受影响，本页会自动重试。",
-  "problem.offline": "您已离线。网络恢复后，本页会自动继续。",
-  "problem.no_answer": "商城没有响应。您的订单不会丢失，本页会自动重试。",
-  "problem.internal": "我们这边出了点问题，请稍后再试。",
-  "problem.not_found": "这里什么都没有。",
-  "problem.unauthenticated": "请先登录。",
-  "problem.forbidden": "不允许此操作。",
-  "problem.not_open": "活动尚未开始。",
-  "problem.ended": "活动已结束。",
-  "problem.paused": "活动暂停片刻。",
-  "problem.overloaded": "现在人非常多，请稍候，本页会自动重试。",
-  "problem.not_ready": "活动准备中，请稍候。",
-  "problem.start_key_invalid": "开场信息刚刚更新，请重试。",
-  "problem.ticket_invalid": "抢购资格已过期，请重试。",
-  "problem.ticket_conflict": "此抢购资格已用于另一个订单。",
-  "problem.human_check_required": "请先完成安全验证。",
-  "problem.human_check_failed": "验证未通过，请重试。",
-  "problem.not_eligible": "当前账号无法参加本活动。",
-  "problem.too_many_strikes": "您有多笔订单未支付或过晚取消，暂时无法参加活动。",
-  "problem.banned": "您无法参加本活动。如有疑问，请联系客服。",
-  "problem.rate_limited": "操作太快了。",
-  "problem.limit_reached": "您已达到每人限购数量。",
-  "problem.sold_out": "手慢了，已售罄。",
-  "problem.price_changed": "价格有变，现为 {amount}。尚未下单，请确认后再抢购。",
-  "problem.insufficient_stock": "仅剩 {left} 件，少于您选择的数量，仍可抢购。",
-  "problem.refund_closed": "本活动的退款申请时间已过，请联系客服。",
-  "problem.payment_refused": "支付服务拒绝了这笔付款，请联系客服。您没有被扣款。",
-  "problem.state_conflict": "订单状态已变化。",
-  "problem.invalid_request": "表单内容有误。",
+  ...texts,
 
   "reason.paid_too_late": "付款到账时订单已超时，商品已售罄，款项将全额退回。",
   "reason.no_room_in_ledger": "库存不足，订单未能完成。您没有被扣款，非常抱歉。",
