@@ -39,3 +39,8 @@ await client.buy("demo", { sku: "a", solveCheck });
 void client.buy("demo", { sku: "a", solveCheck: async () => "solved" });
 // @ts-expect-error A quantity is a number.
 void client.buy("demo", { sku: "a", quantity: "1" });
+const resumed = await client.resume("demo", client.keepTicket("demo", { storage: sessionStorage }));
+if (resumed?.kind === "accepted") {
+  for await (const { status } of client.watchOrder(resumed.order.order_no)) console.log(status);
+}
+console.log(client.explain("sold_out", "zh"));
