@@ -22,6 +22,7 @@ mod ledger_failure;
 mod openapi;
 mod operator_orders;
 mod operators;
+mod operators_desk;
 #[cfg(target_os = "linux")] // Elsewhere `SSL_CERT_FILE` adds no authority.
 mod payments;
 mod redis_failure;

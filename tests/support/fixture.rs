@@ -406,9 +406,10 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         assert_eq!(found, (Some(status), Some(status)), "{context}");
     }
 
-    /// Returns left, held and sold units in Redis. Asserts that the audit passes, and that the stores agree if no order
-    /// is queued.
+    /// Returns left, held and sold units in Redis. Asserts that the audit passes, that the ledger's counters are right, and
+    /// that the stores agree if no order is queued.
     pub async fn units(&self) -> (i64, i64, i64) {
+        self.check_revenue().await;
         let audit = audit::audit(&self.redis, &self.sql, &self.activity, self.per_user).await.unwrap().unwrap();
         assert!(audit.ok, "{audit:#?}");
         let sku = &audit.skus[0];

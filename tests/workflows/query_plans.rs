@@ -16,8 +16,8 @@ use domain::{
     time::Millis,
 };
 use operations::{
-    commands::{bans, stats},
-    ledger::{backlog, operator_changes, order_times},
+    commands::{bans, inbox, stats},
+    ledger::{backlog, history, operator_changes, order_times, sales},
     upkeep::{erasure::erase_old, passes, rebuild::RebuildOutcome, report::Report, sweep::Sweeper},
 };
 use orders::{
@@ -49,7 +49,7 @@ const LATER: Millis = Millis(NOW.0 + 7_200_000);
 const OTHER_ORDERS: i64 = 100_000;
 
 /// Tables that grow with the number of orders.
-const GROWING: [&str; 11] = [
+const GROWING: [&str; 12] = [
     "orders",
     "callbacks",
     "refunds",
@@ -60,6 +60,7 @@ const GROWING: [&str; 11] = [
     "events",
     "dead_letters",
     "order_counts",
+    "sale_history",
     "strikes",
 ];
 
@@ -149,6 +150,9 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     bans::load_strikes(sql, &ada).await.unwrap();
     stats::orders_by_status(sql, &fixture.activity).await.unwrap();
     backlog::load(sql).await.unwrap();
+    inbox::load(&fixture.redis, sql, TARGET.url, NOW, Some(0)).await.unwrap();
+    sales::load(sql, &[&fixture.activity]).await.unwrap();
+    assert_ne!(history::list(sql, &fixture.activity, None, 100).await.unwrap(), []);
     activities::list(sql, NOW).await.unwrap();
     assert_eq!(activities::list_published(sql, NOW).await.unwrap().activities.len(), 11);
     fixture.restock(1).await;

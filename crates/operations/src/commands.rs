@@ -4,6 +4,7 @@ pub mod activities;
 pub mod audit;
 pub mod bans;
 pub mod documents;
+pub mod inbox;
 pub mod metrics;
 pub mod readiness;
 pub mod shed;

@@ -14,9 +14,9 @@ use domain::{
 use operations::{
     commands::{
         activities::{DeleteOutcome, OperationOutcome, OperatorContext, delete_draft},
-        documents::RebuildingActivity,
+        documents::{ListedSale, RebuildingActivity},
     },
-    ledger::operator_changes::RecordedActivity,
+    ledger::{operator_changes::RecordedActivity, sales},
     upkeep::budget::Budget,
 };
 use orders::ledger::events;
@@ -36,13 +36,20 @@ use crate::{call::Outcome, readiness};
 const MAX_PAGE: i64 = 200;
 
 /// Handles `GET …/activities?before=&limit=`: up to 200 activities, drafts included, the latest start first: the 150 that
-/// end next, and the 50 that ended last; `304` to a page that has them.
+/// end next, and the 50 that ended last, each with what it has sold; `304` to a page that has them.
 pub async fn list(request: &Request) -> Result<Outcome, ApiError> {
     let (before, limit) = (paging::before(request), paging::limit(request, MAX_PAGE)?);
-    let found = readable_activities::of(activities::list(&SpinLedger::open().await, clock::now()).await?);
-    let page = Page::of_all(found, before.as_deref(), limit, |activity| activity.id.to_string())?;
+    let ledger = SpinLedger::open().await;
+    let found = readable_activities::of(activities::list(&ledger, clock::now()).await?);
+    let Page { items, next } = Page::of_all(found, before.as_deref(), limit, |activity| activity.id.to_string())?;
+    let mut figures = sales::load(&ledger, &items.iter().map(|activity| &activity.id).collect::<Vec<_>>()).await?;
+    let with_figures = |activity: Activity| {
+        let figures = figures.remove(&activity.id).unwrap_or_default();
+        ListedSale { activity, figures }
+    };
+    let page = Page { items: items.into_iter().map(with_figures).collect(), next };
     let response = Response::json(200, &page).unless_unchanged(request).header("cache-control", "no-store");
-    Ok(read(response, &page.items))
+    Ok(read(response, page.items.iter().map(|listed| &listed.activity)))
 }
 
 /// Handles `GET …/activities/:activity`; `304` to a page that has this version, which `If-Match` of a change may name.
@@ -51,12 +58,12 @@ pub async fn get(request: &Request, id: &ActivityId) -> Result<Outcome, ApiError
     let found = found.ok_or_else(|| not_found("There is no such sale."))?;
     let etag = format!("\"{}\"", found.version);
     let response = if request.matches_etag(&etag) { Response::empty(304) } else { Response::json(200, &found) };
-    Ok(read(response.header("etag", etag), &[found]))
+    Ok(read(response.header("etag", etag), [&found]))
 }
 
 /// A response with activities tells of buyers if it lists users who may take part.
-fn read(response: Response, activities: &[Activity]) -> Outcome {
-    let lists_users = activities.iter().any(|activity| !activity.spec.eligibility.allow.is_empty());
+fn read<'a>(response: Response, activities: impl IntoIterator<Item = &'a Activity>) -> Outcome {
+    let lists_users = activities.into_iter().any(|activity| !activity.spec.eligibility.allow.is_empty());
     if lists_users && response.status == 200 { Outcome::ReadBuyers(response) } else { Outcome::Read(response) }
 }
 

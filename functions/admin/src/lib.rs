@@ -8,6 +8,8 @@ mod callbacks;
 mod changes;
 mod dead_letters;
 mod events;
+mod history;
+mod inbox;
 mod order_changes;
 mod orders;
 mod readiness;

@@ -20,7 +20,7 @@ use platform::{
 use crate::{
     activities, bans,
     call::{Call, Outcome},
-    call_log, callbacks, changes, dead_letters, events, order_changes, orders, shed, stats,
+    call_log, callbacks, changes, dead_letters, events, history, inbox, order_changes, orders, shed, stats,
 };
 
 /// Calls the handler of the request's route. `/api/admin/…` requires a token of an operator with the role that the
@@ -110,6 +110,7 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
             activities::restock(request, &activity()?, &sku).await?
         }
         Admin::Stats => Read(stats::stats(&activity()?).await?),
+        Admin::History => Read(history::list(request, &activity()?).await?),
         Admin::Audit => Read(stats::audit(&activity()?).await?),
         Admin::ListOrders => ReadBuyers(orders::list(request, &activity()?).await?),
         Admin::Rebuild => stats::rebuild(request, &activity()?).await?,
@@ -137,5 +138,6 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::GetShedding => Read(shed::get().await?),
         Admin::PutShedding => shed::put(request).await?,
         Admin::ListChanges => ReadBuyers(changes::list(request).await?),
+        Admin::Inbox => Read(inbox::list().await?),
     })
 }

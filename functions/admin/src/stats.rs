@@ -10,6 +10,7 @@ use operations::{
         documents::{Rebuilt, RunningRebuild, Stats},
         stats,
     },
+    ledger::sales,
     upkeep::{
         budget::Budget,
         rebuild::{Rebuild, RebuildOutcome},
@@ -27,7 +28,7 @@ use stores::shared_value::SharedValue;
 
 use crate::call::Outcome;
 
-/// Handles `GET …/stats`: Redis's counters at one instant, and the ledger's orders by status.
+/// Handles `GET …/stats`: Redis's counters at one instant, and the ledger's figures.
 pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
     let ledger = SpinLedger::open_for_batch().await;
     let Some(stats) = stats::stats(&SpinRedis, id).await? else {
@@ -35,7 +36,8 @@ pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
         return Err(activity.map_or_else(|| not_found("There is no such sale."), |_| missing_gate()));
     };
     let orders = stats::orders_by_status(&ledger, id).await?;
-    Ok(Response::json(200, &Stats { redis: stats, orders }))
+    let figures = sales::load(&ledger, &[id]).await?.remove(id).unwrap_or_default();
+    Ok(Response::json(200, &Stats { redis: stats, figures, orders }))
 }
 
 /// Handles `GET …/audit`: checks the invariants per SKU. An audit reads all orders of the sale, so one runs at a time:

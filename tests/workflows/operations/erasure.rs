@@ -28,10 +28,12 @@ use crate::{
 pub const LATER: Millis = Millis(NOW.0 + 100_000_000);
 
 /// Tables with rows of activities or orders.
-const TABLES: [(&str, &str); 12] = [
+const TABLES: [(&str, &str); 14] = [
     ("activities", "id"),
     ("skus", "activity"),
     ("order_counts", "activity"),
+    ("revenue", "activity"),
+    ("sale_history", "activity"),
     ("orders", "order_no"),
     ("callbacks", "order_no"),
     ("overpayments", "order_no"),
@@ -110,6 +112,11 @@ pub async fn old_activity(ledger: &str) -> RealFixture {
     let restored = "INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, state, \
          next_try_at) VALUES (?1, 2, 'restored', '', 0, 0, ?2, 'failed', 0)";
     fixture.sql.run(restored, vec![fixture.activity.as_str().into(), NOW.0.into()]).await.unwrap();
+    for n in 0..3 {
+        let recorded = "INSERT INTO sale_history (activity, sku, recorded_at, units_left, held, sold) \
+             VALUES (?1, 'phone', ?2, 0, 0, 0)";
+        fixture.sql.run(recorded, vec![fixture.activity.as_str().into(), n.into()]).await.unwrap();
+    }
     end(&fixture).await;
     fixture
 }

@@ -104,6 +104,7 @@ routes! {
         RotateStartKey = POST "/api/admin/activities/:activity/rotate-start-key",
         Restock = POST "/api/admin/activities/:activity/skus/:sku/restock",
         Stats = GET "/api/admin/activities/:activity/stats",
+        History = GET "/api/admin/activities/:activity/history",
         Audit = GET "/api/admin/activities/:activity/audit",
         ListOrders = GET "/api/admin/activities/:activity/orders",
         Rebuild = POST "/api/admin/activities/:activity/rebuild",
@@ -131,6 +132,7 @@ routes! {
         GetShedding = GET "/api/admin/shed",
         PutShedding = PUT "/api/admin/shed",
         ListChanges = GET "/api/admin/changes",
+        Inbox = GET "/api/admin/inbox",
     }
     /// Probes and metrics.
     "health" Health {
@@ -158,6 +160,7 @@ impl Admin {
         match self {
             Self::ListActivities
             | Self::ListOrders
+            | Self::History
             | Self::ListDeadLetters
             | Self::ListCallbacks
             | Self::ListRefunds

@@ -22,7 +22,10 @@ use super::{
     stats::{ActivityStats, counts_by},
     timeline::TimelineEntry,
 };
-use crate::upkeep::{rebuild::Progress, report::Report};
+use crate::{
+    ledger::sales::SaleFigures,
+    upkeep::{rebuild::Progress, report::Report},
+};
 
 /// A changed activity whose gate is being rebuilt. Until that is done, nothing is sold.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -65,12 +68,27 @@ impl From<Progress> for RunningRebuild {
     }
 }
 
+/// An activity in a list, with what it has sold.
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ListedActivityForOperators")]
+pub struct ListedSale {
+    /// The activity.
+    #[serde(flatten)]
+    pub activity: Activity,
+    /// What it has sold.
+    #[serde(flatten)]
+    pub figures: SaleFigures,
+}
+
 /// The counters of an activity in Redis at one instant, and its orders in the ledger.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Stats {
     /// Redis.
     #[serde(flatten)]
     pub redis: ActivityStats,
+    /// The ledger.
+    #[serde(flatten)]
+    pub figures: SaleFigures,
     /// Number of orders in the ledger by status.
     #[schemars(transform = counts_by::<OrderStatus>)]
     pub orders: BTreeMap<String, i64>,

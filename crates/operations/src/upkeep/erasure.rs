@@ -57,18 +57,22 @@ pub async fn erase_old<S: Sql, K: KeyValue>(
 /// Marks activities of which nothing is alive: no order waits for payment or a refund, and no callback, refund or event
 /// waits.
 async fn mark<S: Sql>(sql: &S, before: Millis) -> Result<(), StoreError> {
-    let activity_of = match sql.dialect() {
-        // The subject of an event about the activity has no full stop.
-        Dialect::Sqlite => "substr(w.order_no, 1, instr(w.order_no || '.', '.') - 1)",
-        Dialect::Postgres => "split_part(w.order_no, '.', 1)",
-    };
     let statement = format!(
         include_str!("../../sql/erasure/mark.sql"),
-        activity_of = activity_of,
+        activity_of = activity_of(sql.dialect()),
         unparked_outcomes = unparked_outcomes(),
     );
     let params = vec![before.0.into(), MAX_ACTIVITIES.into()];
     sql.run(&statement, params).await.map(|_| ())
+}
+
+/// The activity of `w.order_no`, in SQL.
+pub(crate) fn activity_of(dialect: Dialect) -> &'static str {
+    match dialect {
+        // The subject of an event about the activity has no full stop.
+        Dialect::Sqlite => "substr(w.order_no, 1, instr(w.order_no || '.', '.') - 1)",
+        Dialect::Postgres => "split_part(w.order_no, '.', 1)",
+    }
 }
 
 /// The bounds of the order numbers of an activity: see [`orders::ledger::order_rows::load_page`].
@@ -101,10 +105,11 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
     Ok(count)
 }
 
-/// Deletes up to `limit` rows each of the events, processed callbacks, confirmed overpayments, partial refunds and dead
-/// letters of an activity. Returns how many.
+/// Deletes up to `limit` rows each of the history, events, processed callbacks, confirmed overpayments, partial refunds and
+/// dead letters of an activity. Returns how many.
 async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
-    let mut erased = 0;
+    let history = vec![activity.as_str().into(), limit.into()];
+    let mut erased = delete_batch(sql, "sale_history", "activity, sku, recorded_at", "activity = ?1", history).await?;
     for (table, key, order_no, done) in records() {
         let [start, end] = bounds(activity);
         let condition = format!("{order_no} > ?1 AND {order_no} < ?2 AND {done}");
@@ -138,6 +143,7 @@ async fn finish<S: Sql>(sql: &S, activity: &ActivityId) -> Result<bool, StoreErr
         .collect();
     let statement = format!(
         "DELETE FROM activities WHERE id = ?1 AND state = 'erasing' \
+         AND NOT EXISTS (SELECT 1 FROM sale_history h WHERE h.activity = ?1) \
          AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.order_no > ?2 AND o.order_no < ?3){no_records} RETURNING id"
     );
     let [start, end] = bounds(activity);

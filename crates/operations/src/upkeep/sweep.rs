@@ -68,7 +68,7 @@ const ERASE_TIME: Duration = Duration::from_secs(2);
 const MAX_ERASE_BATCHES: usize = 10;
 
 /// How far the clocks of the ledger and of Redis may be apart for data to be erased, in milliseconds.
-const MAX_CLOCK_DIFFERENCE_MS: i64 = 5 * 60_000;
+pub(crate) const MAX_CLOCK_DIFFERENCE_MS: i64 = 5 * 60_000;
 
 const EVENTS_LEASE_KEY: &str = "stampede:events";
 
@@ -240,8 +240,8 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             self.erase().await?;
             self.end_step("erase", step);
         }
-        let step = Instant::now();
-        let now = self.current_time();
+        let (step, now) = (Instant::now(), self.current_time());
+        crate::ledger::history::record(sql, &activities, now).await?;
         self.report.remaining = passes::count_remaining(redis, sql, &activities, now, &mut self.report).await?;
         self.end_step("remaining", step);
         Ok(())

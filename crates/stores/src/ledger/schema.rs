@@ -5,8 +5,14 @@ use crate::ports::{Dialect, Sql, StoreError};
 
 fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
     match dialect {
-        Dialect::Sqlite => &[(1, include_str!("../../sql/sqlite/0001_ledger.sql"))],
-        Dialect::Postgres => &[(1, include_str!("../../sql/postgres/0001_ledger.sql"))],
+        Dialect::Sqlite => &[
+            (1, include_str!("../../sql/sqlite/0001_ledger.sql")),
+            (2, include_str!("../../sql/sqlite/0002_revenue_and_history.sql")),
+        ],
+        Dialect::Postgres => &[
+            (1, include_str!("../../sql/postgres/0001_ledger.sql")),
+            (2, include_str!("../../sql/postgres/0002_revenue_and_history.sql")),
+        ],
     }
 }
 
@@ -105,7 +111,7 @@ mod tests {
                 let last = statements(text).last().expect("a statement");
                 assert!(last.starts_with("INSERT INTO schema_versions"), "{last}");
                 for statement in statements(text) {
-                    let starts = ["CREATE", "INSERT", "PRAGMA"];
+                    let starts = ["CREATE", "INSERT", "PRAGMA", "DO"];
                     let first = statement.lines().find(|line| !line.starts_with("--")).expect("a line");
                     assert!(starts.iter().any(|word| first.starts_with(word)), "{first}");
                     let creates = statement.lines().filter(|line| line.starts_with("CREATE")).count();

@@ -16,9 +16,12 @@ use domain::{
 use operations::{
     commands::{
         audit::Audit,
-        documents::{Events, ExportedOrder, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild, Stats},
+        documents::{
+            Events, ExportedOrder, ListedSale, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild, Stats,
+        },
+        inbox::InboxItem,
     },
-    ledger::operator_changes::OperatorChange,
+    ledger::{history::HistoryEntry, operator_changes::OperatorChange},
 };
 use orders::{
     dead_letters::DeadLetter,
@@ -36,6 +39,11 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
     operations.append(&mut orders(schemas));
     operations.append(&mut events(schemas));
     operations.append(&mut users(schemas));
+    operations.push(
+        admin(Admin::Inbox, "adminInbox", "What needs a person, oldest first: up to 100 items")
+            .describe("What is alike is one item. Those of which nobody noted the time come first.")
+            .returns(200, "The items; `next` is null.", schemas.response::<Page<InboxItem>>()),
+    );
     operations.push(
         admin(Admin::ListChanges, "adminListChanges", "What operators changed, newest first").paged(50, 50).returns(
             200,
@@ -76,7 +84,7 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
                 200,
                 "A page of activities.",
                 &[("etag", "ETag")],
-                Some(("application/json", schemas.response::<Page<Activity>>())),
+                Some(("application/json", schemas.response::<Page<ListedSale>>())),
             )
             .returns_with(304, "The activities are as the caller's copy.", &[("etag", "ETag")], None),
         admin(Admin::GetActivity, "adminGetActivity", "An activity")
@@ -127,6 +135,15 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
             .refuses(&[Code::NotFound, Code::StateConflict]),
         admin(Admin::Stats, "adminStats", "Live statistics")
             .returns(200, "The statistics.", schemas.response::<Stats>())
+            .refuses(&[Code::NotFound]),
+        admin(Admin::History, "adminHistory", "How the stock of an activity went")
+            .describe(
+                "The newest entries, and `next` for those before them; in a page, the oldest first. Each sweep adds an \
+                 entry for a SKU whose units changed. Of more than 720 of a SKU, each second one of \
+                 the older half is left out.",
+            )
+            .paged(3_600, 3_600)
+            .returns(200, "A page of entries.", schemas.response::<Page<HistoryEntry>>())
             .refuses(&[Code::NotFound]),
         admin(Admin::Audit, "adminAudit", "The invariants, Redis against the ledger")
             .returns(200, "The audit.", schemas.response::<Audit>())
