@@ -37,9 +37,9 @@ async function load() {
 
 function row(item, callbacks, letters) {
   const { kind, activity, order_no: order, reason, count, since, action } = item;
-  const isOfItem = (entry, why) => saleOf(entry) === activity && why === reason;
+  const isOfItem = (entry, why) => (!activity || saleOf(entry) === activity) && (why || null) === reason;
   const parts = kind === "parked_callback" ? callbacks.filter((callback) => isOfItem(callback, callback.outcome)).map(callbackRow)
-    : kind === "dead_letter" ? letters.filter((letter) => !letter.replayed_at && isOfItem(letter, letter.reason)).map(letterRow) : [];
+    : kind === "dead_letter" ? letters.filter((letter) => !(letter.replayed_at >= letter.died_at) && isOfItem(letter, letter.reason)).map(letterRow) : [];
   return el(
     "li", { class: "card inbox-item", testid: `inbox-${kind}` },
     el("div", {},
