@@ -92,7 +92,7 @@ test("the list says the state of each sale in words, and shows those of one stat
   await callAdmin("POST", `/activities/${paused}/pause`);
   await openDesk(page);
   await page.getByTestId("search").fill(word);
-  const states = { [draft]: "Draft", [later]: "Scheduled in 2 hours", [open]: "Open", [paused]: "Paused" };
+  const states = { [draft]: "Draft", [later]: "Scheduled in 2 hours", [open]: "Open, 0 % sold", [paused]: "Paused" };
   for (const [id, text] of Object.entries(states)) await untilText(page, `state-${id}`, text);
   const rows = page.getByTestId("admin-sales").locator("li");
   await expect(rows).toHaveCount(4);

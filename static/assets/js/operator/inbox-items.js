@@ -13,27 +13,8 @@ const SECTIONS = {
 
 export const sectionOf = (kind) => SECTIONS[kind] ?? "Is anything wrong?";
 
-/** Loads what needs a person, oldest first; of a server without an inbox, from the lists that it would sum up. */
-export const loadInbox = () => send("GET", "/inbox").then(({ items }) => items, (error) => {
-  if (error.code === "not_found") return loadLists();
-  throw error;
-});
-
-async function loadLists() {
-  const [callbacks, letters, { endpoint }] = await Promise.all([
-    send("GET", "/callbacks?limit=200"), send("GET", "/dead-letters?limit=200"), send("GET", "/events?limit=1"),
-  ]);
-  const items = new Map();
-  const add = (kind, action, since, order, reason = null) => {
-    const activity = order?.split(".")[0] ?? null;
-    const key = [kind, activity, reason].join();
-    items.set(key, { kind, action, since, activity, order_no: order ?? null, reason, count: (items.get(key)?.count ?? 0) + 1 });
-  };
-  for (const callback of callbacks.items) add("parked_callback", "decide_callback", callback.received_at, callback.order_no, callback.outcome);
-  for (const letter of letters.items.filter(({ replayed_at: at }) => !at)) add("dead_letter", "replay_dead_letter", letter.died_at, letter.order_no, letter.reason);
-  if (endpoint.disabled_at) add("events_disabled", "enable_events", endpoint.disabled_at);
-  return [...items.values()].sort((one, other) => Date.parse(one.since) - Date.parse(other.since));
-}
+/** Loads what needs a person, oldest first. */
+export const loadInbox = () => send("GET", "/inbox").then(({ items }) => items);
 
 /** `3 things need you`. */
 export const countText = (number) => t(number === 1 ? "inbox.count.one" : "inbox.count.many", { number });

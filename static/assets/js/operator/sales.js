@@ -85,9 +85,9 @@ function render() {
   setVisible(byId("more"), next !== null);
 }
 
-/** The units of a sale, from its counters; null of a server that lists none. */
-const figuresOf = ({ total, sold_units: sold, held_units: held }) => (sold === undefined ? null
-  : { sold, total: total < 0 ? Infinity : total, left: total < 0 ? Infinity : total - held - sold });
+/** The units of a sale, from its counters. */
+const figuresOf = ({ total, sold_units: sold, held_units: held }) =>
+  ({ sold, total: total < 0 ? Infinity : total, left: total < 0 ? Infinity : total - held - sold });
 
 function row(sale, words) {
   const figures = figuresOf(sale);
@@ -98,7 +98,7 @@ function row(sale, words) {
     picture(sale.image || sale.skus[0]?.image, sale.title, "small"),
     el("span", { class: "sale-text" }, el("strong", {}, sale.title), el("span", { class: "quiet" }, period(sale.starts_at, sale.ends_at))),
     el("span", { class: "sale-state" }, chip(state, words, { testid: `state-${sale.id}` }), !["draft", "scheduled"].includes(state) && share !== null && meter(share)),
-    el("span", { class: "sale-figures" }, figures && state !== "draft" && [
+    el("span", { class: "sale-figures" }, state !== "draft" && [
       el("span", {}, t("sold_units", { sold: soldText(figures) })), el("span", { class: "quiet" }, revenueText(sale.revenue)),
     ]),
   );
