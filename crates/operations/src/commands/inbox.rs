@@ -166,7 +166,7 @@ fn action(kind: InboxKind, reason: Option<&str>) -> InboxAction {
 /// Sorts items, the oldest first, before them those of which nobody noted the time, and leaves [`MAX_ITEMS`].
 #[must_use]
 pub fn sorted(mut items: Vec<InboxItem>) -> Vec<InboxItem> {
-    items.sort_by(|a, b| (a.since, a.kind).cmp(&(b.since, b.kind)));
+    items.sort_by_key(|item| (item.since, item.kind));
     items.truncate(MAX_ITEMS);
     items
 }
