@@ -125,7 +125,7 @@ test("a paid order says until when refunds are taken, and a request that comes t
   await expect(page.getByText("Refunds within 1 day of payment.")).toBeVisible();
   await buyOnPage(page, unique("eva"));
   await payNow(page);
-  await expect(page.getByText("Refund on request until")).toBeVisible();
+  await expect(page.getByText("Refundable until")).toBeVisible();
   await changeSale(sale.id, { refund_window_seconds: 0 });
   await clickAndConfirm(page, "refund");
   await untilText(page, "notice", "The time for refunds of this drop is over. Please ask the shop.");

@@ -106,3 +106,50 @@ test("the list says what a tap does, and names its running sales once", async ({
   await expect(page.locator(".tile-link.is-out")).toContainText("Sold out");
   await expect(page.locator(".tile-link.is-out")).not.toContainText("Go to the drop");
 });
+
+test("in Chinese an address begins with the name and the phone, and ends with the street", async ({ newPage }) => {
+  const page = await openIn(newPage, "order", "to be paid", { locale: "zh-CN" });
+  const lines = await page.locator("#address :is(input, select):not([type=checkbox])").evaluateAll((fields) => fields.map(({ id }) => id));
+  expect(lines).toEqual(["name", "phone", "country", "state", "city", "postal_code", "street"]);
+});
+
+test("what is sold out or over is pale in either colour, without a meter or boxes of what can no longer be chosen", async ({ newPage }) => {
+  const opacities = [];
+  for (const colorScheme of ["light", "dark"]) {
+    const page = await openIn(newPage, "sale", "chosen SKU sold out", { colorScheme });
+    const out = page.locator(".sku.is-out").first();
+    opacities.push(await out.locator(".picture").evaluate((picture) => Number(getComputedStyle(picture).opacity)));
+    await expect(out.locator(".meter")).toBeHidden();
+  }
+  expect(opacities[1]).toBeLessThan(opacities[0]);
+  const over = await openIn(newPage, "sale", "ended");
+  const [first, second] = await Promise.all([0, 1].map((index) => over.getByTestId("option").nth(index).boundingBox()));
+  expect(second.x - first.x - first.width).toBeLessThan(16);
+  expect(first.width).toBeLessThan(24);
+});
+
+test("nothing of the page behind a check stays bright, and the button under it leads to the check", async ({ newPage }) => {
+  const page = await openIn(newPage, "sale", "check, tapped while open");
+  // The mean brightness of the bar's left end, where nothing stands.
+  const brightness = async () => {
+    const { x, y, height } = await boxOf(page, ".action-bar");
+    const image = await page.screenshot({ clip: { x, y, width: 8, height } });
+    return page.evaluate(async (bytes) => {
+      const bitmap = await createImageBitmap(new Blob([new Uint8Array(bytes)]));
+      const context = new OffscreenCanvas(8, 8).getContext("2d");
+      context.drawImage(bitmap, 0, 0, 8, 8);
+      return context.getImageData(0, 0, 8, 8).data.reduce((sum, value) => sum + value) / 256;
+    }, [...image]);
+  };
+  const open = await brightness();
+  await page.getByTestId("check-close").click();
+  await expect(page.getByTestId("puzzle")).toBeHidden();
+  expect(open).toBeLessThan(await brightness() - 50);
+});
+
+test("neither the total nor what it includes breaks in a phone's receipt", async ({ newPage }) => {
+  const page = await openIn(newPage, "order", "paid", PHONE);
+  const parts = page.locator("#facts .whole");
+  await expect(parts).toHaveText(["€1,899.00", "Tax and shipping included"]);
+  for (const part of await parts.all()) expect((await part.boundingBox()).height).toBeLessThan(24);
+});

@@ -223,7 +223,7 @@ export const words = {
   "order.cancel_ask": "Cancel this order? It goes back on sale.",
   "order.refund": "Request a refund",
   "order.refund.free": "Give it back",
-  "order.refund_until": "Refund on request until",
+  "order.refund_until": "Refundable until",
   "order.refund_until.free": "Can be given back until",
   "order.refund_ask": "Give it back and get a refund?",
   "order.refund_ask.free": "Give it back? It goes to the next person.",
