@@ -55,8 +55,18 @@ const ownCountry = () => new Intl.Locale(browserLocales[0] ?? "en").region ?? ""
 let owner;
 let isTyped = false;
 
+/** The lines in the order of Chinese: the name with the phone, then from the largest part to the street. */
+function orderLines() {
+  const [name, phone, country, state, city, code, street] =
+    ["name", "phone", "country", "state", "city", "postal_code", "street"].map((id) => byId(id).parentElement);
+  city.after(code);
+  name.after(phone);
+  country.after(state, city.parentElement, street);
+}
+
 /** Keeps what is typed for this order, and corrects what the browser restores. */
 export function watch(orderNo) {
+  if (language === "zh") orderLines();
   byId("pay-form").addEventListener("focusin", fillCountries, { once: true });
   byId("pay-form").addEventListener("input", () => {
     isTyped = true;
