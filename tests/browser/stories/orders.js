@@ -108,7 +108,7 @@ test("the list asks for an order while it can change and the page is shown, and 
   isRefused = true;
   await setHidden(page, false);
   await expect.poll(() => refused).toBe(1);
-  await untilText(page, "orders-state", "The drop is getting ready");
+  await untilText(page, "orders-state", "We are getting ready");
   await page.clock.runFor(100_000);
   expect(refused, "before Retry-After").toBe(1);
   isRefused = false;

@@ -13,7 +13,7 @@ export const texts = {
   "problem.ended": "The drop has ended.",
   "problem.paused": "The drop is paused for a moment.",
   "problem.overloaded": "It is very busy right now. Please stay: the page keeps trying for you.",
-  "problem.not_ready": "The drop is getting ready. One moment.",
+  "problem.not_ready": "We are getting ready. One moment.",
   "problem.start_key_invalid": "The doors have just changed. Please try again.",
   "problem.ticket_invalid": "Your entry pass has run out. Please try again.",
   "problem.ticket_conflict": "This entry pass was used for another order already.",

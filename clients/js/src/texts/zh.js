@@ -13,7 +13,7 @@ export const texts = {
   "problem.ended": "活动已结束。",
   "problem.paused": "活动暂停片刻。",
   "problem.overloaded": "现在人非常多，请稍候，本页会自动重试。",
-  "problem.not_ready": "活动准备中，请稍候。",
+  "problem.not_ready": "正在准备，请稍候。",
   "problem.start_key_invalid": "开场信息刚刚更新，请重试。",
   "problem.ticket_invalid": "抢购资格已过期，请重试。",
   "problem.ticket_conflict": "此抢购资格已用于另一个订单。",
