@@ -128,17 +128,14 @@ impl Patroni {
         self.nodes[node].signal(Signal::SIGSTOP);
     }
 
-    /// Lets a frozen node go on, or starts a killed one again with its data.
+    /// Starts a node again with its data: a killed one, or a frozen one, whose machine the watchdog resets.
     ///
     /// # Errors
     /// If Patroni cannot be started.
     pub fn bring_back(&mut self, node: usize) -> Result<()> {
         let node = &mut self.nodes[node];
-        if node.process.is_none() {
-            return node.run();
-        }
-        node.signal(Signal::SIGCONT);
-        Ok(())
+        node.kill();
+        node.run()
     }
 
     /// Makes the standby the primary, with the command of the kit's README.
