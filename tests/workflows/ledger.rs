@@ -80,6 +80,7 @@ async fn an_order_that_another_writer_wrote_cannot_be_marked_failed() {
         let fixture = new_fixture(ledger, 1, 1).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let failed = OrderState {
+            refunded: 0,
             epoch: 1,
             status: OrderStatus::Failed,
             live: false,

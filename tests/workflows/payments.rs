@@ -8,6 +8,7 @@ pub mod free_orders;
 pub mod lost_payments;
 pub mod manual_refunds;
 pub mod more_time;
+pub mod operator_refunds;
 pub mod overpayments;
 pub mod partial_refunds;
 pub mod payment_service;

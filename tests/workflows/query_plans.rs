@@ -26,6 +26,7 @@ use orders::{
 };
 use payments::{
     callbacks::parked,
+    commands::refund_by_operator,
     ledger::{callback_rows, refunds, unprocessed},
 };
 use sale::ledger::activities;
@@ -55,6 +56,7 @@ const GROWING: [&str; 12] = [
     "refunds",
     "overpayments",
     "partial_refunds",
+    "refund_parts",
     "sessions",
     "addresses",
     "events",
@@ -65,13 +67,14 @@ const GROWING: [&str; 12] = [
 ];
 
 /// Indexes of rows that wait for something, of which there are few.
-const SMALL_INDEXES: [&str; 10] = [
+const SMALL_INDEXES: [&str; 11] = [
     "orders_due",
     "orders_unsynced",
     "callbacks_open",
     "callbacks_parked",
     "refunds_open",
     "overpayments_open",
+    "refund_parts_open",
     "sessions_open",
     "events_waiting",
     "dead_letters_waiting",
@@ -123,6 +126,8 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     fixture.checkout(provider, &order_no, "sealed").await.unwrap();
     fixture.payment_succeeded(&order_no, "e").await.unwrap();
     fixture.payment_succeeded_with_id(&order_no, "twice").await.unwrap();
+    refund_by_operator(sql, &order_no, Some((1, "part")), NOW).await.unwrap();
+    refund_by_operator(sql, &order_no, Some((1_000, "more")), NOW).await.unwrap();
     fixture.request_refund(&order_no).await.unwrap();
     fixture.send_refunds(provider, 0).await.unwrap();
     fixture.refund_succeeded(&order_no, "r").await.unwrap();

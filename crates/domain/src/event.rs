@@ -33,11 +33,16 @@ crate::words! {
     }
 }
 
+/// What the events of a part of a refund are called.
+pub const PARTIALLY_REFUNDED: &str = "partially_refunded";
+
 /// Identifies an event: the ledger has at most one with this key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKey {
     /// An order reached a status.
     Order(OrderNo, OrderStatus),
+    /// A part of an order's payment is given back, at this step.
+    Part(OrderNo, i64),
     /// An activity changed, in this epoch.
     Activity(ActivityId, ActivityChange, i64),
 }
@@ -48,6 +53,7 @@ impl EventKey {
     pub fn parse(subject: &str, step: i64, status: &str) -> Option<Self> {
         match ActivityId::parse(subject) {
             Ok(activity) => Some(Self::Activity(activity, ActivityChange::parse(status)?, step)),
+            Err(_) if status == PARTIALLY_REFUNDED => Some(Self::Part(OrderNo::parse(subject).ok()?, step)),
             Err(_) => Some(Self::Order(OrderNo::parse(subject).ok()?, OrderStatus::parse(status)?)),
         }
     }
@@ -57,6 +63,7 @@ impl EventKey {
     pub fn columns(&self) -> (String, i64) {
         match self {
             Self::Order(order_no, status) => (order_no.to_string(), step(*status)),
+            Self::Part(order_no, step) => (order_no.to_string(), *step),
             Self::Activity(activity, _, epoch) => (activity.to_string(), *epoch),
         }
     }
@@ -66,6 +73,7 @@ impl EventKey {
     pub fn id(&self) -> String {
         match self {
             Self::Order(order_no, status) => format!("evt_{}_{status}", order_no.ulid()),
+            Self::Part(order_no, step) => format!("evt_{}_{PARTIALLY_REFUNDED}_{step}", order_no.ulid()),
             Self::Activity(activity, change, epoch) => format!("evt_{activity}_{}_{epoch}", change.as_str()),
         }
     }
@@ -75,6 +83,7 @@ impl EventKey {
     pub fn event_type(&self) -> String {
         match self {
             Self::Order(_, status) => format!("order.{status}"),
+            Self::Part(..) => format!("order.{PARTIALLY_REFUNDED}"),
             Self::Activity(_, change, _) => format!("activity.{}", change.as_str()),
         }
     }
@@ -111,8 +120,9 @@ fn step(status: OrderStatus) -> i64 {
         OrderStatus::PendingPayment => 1,
         OrderStatus::Cancelled | OrderStatus::Expired => 2,
         OrderStatus::Paid => 3,
-        OrderStatus::Refunding => 4,
-        OrderStatus::Refunded => 5,
+        // After the parts of its refund.
+        OrderStatus::Refunding => 1_000_000,
+        OrderStatus::Refunded => 1_000_001,
     }
 }
 
@@ -135,6 +145,13 @@ mod tests {
         let order_no = format!("demo.{ULID}");
         for (subject, step, status, id, event_type) in [
             (order_no.as_str(), 3, "paid", format!("evt_{ULID}_paid"), "order.paid"),
+            (
+                &order_no,
+                4,
+                "partially_refunded",
+                format!("evt_{ULID}_partially_refunded_4"),
+                "order.partially_refunded",
+            ),
             ("demo", 3, "restored", "evt_demo_restored_3".to_owned(), "activity.restored"),
         ] {
             let key = EventKey::parse(subject, step, status).expect("a key");

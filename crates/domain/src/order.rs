@@ -130,6 +130,8 @@ pub struct Order {
     pub quantity: i64,
     /// The total price.
     pub money: Money,
+    /// What operators gave back of it, or are about to, while the rest stays paid.
+    pub refunded: i64,
     /// When it was reserved.
     pub created_at: Millis,
     /// Payment deadline.
@@ -181,6 +183,10 @@ struct OrderDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Millis")]
     paid_at: Option<Millis>,
+    /// How much of the price is given back, or is about to be, in parts; all of it once the order is refunded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64", range(min = 1))]
+    refunded_amount: Option<i64>,
     /// Why it has its status.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "str", extend("examples" = REASONS))]
@@ -196,11 +202,12 @@ struct OrderDocument<'a> {
 }
 
 /// Examples of [`Order::reason`].
-const REASONS: [&str; 8] = [
+const REASONS: [&str; 9] = [
     "not_paid_in_time",
     "cancelled_by_buyer",
     "cancelled_by_operator",
     "refund_requested",
+    "refunded_by_operator",
     "paid_too_late",
     "no_room_in_ledger",
     "limit_reached_in_ledger",
@@ -212,6 +219,12 @@ impl Order {
     #[must_use]
     pub fn activity(&self) -> &ActivityId {
         self.order_no.activity()
+    }
+
+    /// How much of its price is given back, or is about to be, as far as the order shows.
+    #[must_use]
+    pub fn refunded_amount(&self) -> i64 {
+        if self.status == OrderStatus::Refunded { self.money.amount } else { self.refunded }
     }
 
     /// The order as shown at `now`: an unpaid order is shown as expired from its deadline on, even before the sweeper
@@ -242,6 +255,7 @@ impl Serialize for Order {
             created_at: self.created_at,
             pay_by: self.pay_by.filter(|_| pending),
             paid_at: self.paid_at,
+            refunded_amount: Some(self.refunded_amount()).filter(|amount| *amount > 0),
             reason: self.reason.as_deref().filter(|reason| !reason.is_empty()),
             checkout_url: self.checkout_url.as_deref().filter(|url| pending && !url.is_empty()),
             declined_at: self.declined_at.filter(|_| pending),

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    event::ActivityChange,
+    event::{ActivityChange, PARTIALLY_REFUNDED},
     http::problem::Code,
     ids::{ActivityId, OrderNo, SkuId, UserId},
     money::Currency,
@@ -80,7 +80,7 @@ text_schemas! {
 
 fn event_types() -> Vec<String> {
     let statuses = OrderStatus::ALL.into_iter().filter(|status| *status != OrderStatus::Queued);
-    let of_orders = statuses.map(|status| format!("order.{status}"));
+    let of_orders = statuses.map(|status| format!("order.{status}")).chain([format!("order.{PARTIALLY_REFUNDED}")]);
     of_orders.chain(ActivityChange::ALL.map(|change| format!("activity.{}", change.as_str()))).collect()
 }
 

@@ -9,7 +9,7 @@
 -- ARGV  1 JSON: closed_ttl (of a closed order, seconds), epoch (of the orders), is_rebuild, after
 --       (number of the order after which the page begins; "" for the first page and for a sweep), last (number of the
 --       last order), orders: for each {user, sku, quantity, amount, currency, created_at, status, live, pay_by,
---       paid_at, reason, checkout_url}
+--       paid_at, reason, refunded, checkout_url}
 -- Reply restored, number of the last order restored ("" in a sweep), orders restored in all | elsewhere, last, restored
 --       (another request restored this page: nothing was changed) | done, "", restored (the rebuild has ended) | fenced,
 --       "", 0 (the gate has another epoch, or is being rebuilt while a sweep restores)
@@ -32,7 +32,7 @@ for i, order in ipairs(options.orders) do
     order.epoch = epoch
     write_order(key, order)
     -- The record of an earlier epoch may have a later state.
-    redis.call('HDEL', key, 'live', 'paid_at', 'reason')
+    redis.call('HDEL', key, 'live', 'paid_at', 'reason', 'refunded')
     redis.call('HSET', key, 'checkout_url', order.checkout_url)
     write_state(key, order, now, options.closed_ttl, keep_until)
     ulids[#ulids + 1] = ulid

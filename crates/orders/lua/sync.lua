@@ -6,7 +6,7 @@
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queued, 5 holders, 6 index, 7 limit in all, then one order record for each
 --       transition
 -- ARGV  1 JSON: closed_ttl (of a closed order, seconds), group (of the stream), runs: for each run of transitions to the
---       same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, stream_ids (one for each transition, "" for
+--       same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, refunded, stream_ids (one for each transition, "" for
 --       none)}
 -- Reply synced, then for each transition applied, already_applied, recent (applied since less than SYNCED_MS), stale
 --       (Redis has a later state), no_record (of this epoch) or fenced
@@ -70,9 +70,9 @@ local reply, pending, stream_ids, indexed = { 'synced' }, {}, {}, {}
 local function read(key)
   local order = read_queued(queued, string.sub(key, -26))
   if order then return order end
-  local record = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'synced')
+  local record = call('HMGET', key, 'status', 'live', 'sku', 'quantity', 'user', 'epoch', 'pay_by', 'synced', 'refunded')
   return { status = record[1], live = record[2] == '1', sku = record[3], quantity = record[4], user = record[5],
-    epoch = record[6], pay_by = record[7], synced_at = record[8] }
+    epoch = record[6], pay_by = record[7], synced_at = record[8], refunded = record[9] }
 end
 
 local function sync(key, state, stream_id)
@@ -84,6 +84,11 @@ local function sync(key, state, stream_id)
     -- Starting a payment moves the deadline, always to a later time.
     if status == 'pending_payment' and tonumber(state.pay_by) > tonumber(order.pay_by or 0) then
       call('HSET', key, 'pay_by', state.pay_by, 'synced', now)
+      return 'applied'
+    end
+    -- Parts of its payment are only added.
+    if state.refunded > tonumber(order.refunded or 0) then
+      call('HSET', key, 'refunded', to_text(state.refunded), 'synced', now)
       return 'applied'
     end
     return now - tonumber(order.synced_at or 0) < SYNCED_MS and 'recent' or 'already_applied'

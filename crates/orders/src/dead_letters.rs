@@ -156,6 +156,7 @@ pub async fn load_failed_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Op
         paid_at: None,
         reason: Some(letter.reason),
         checkout_url: None,
+        refunded: 0,
         declined_at: None,
         ahead: 0,
         estimated_wait_ms: 0,

@@ -92,13 +92,15 @@ pub struct OrderState {
     pub paid_at: Millis,
     /// Machine-readable reason of the status; may be empty.
     pub reason: String,
+    /// What is given back of a payment whose rest stays paid.
+    pub refunded: i64,
 }
 
 impl OrderState {
     /// The state of an order that the ledger refused.
     pub fn failed(epoch: i64, reason: &str) -> Self {
         let (status, pay_by, paid_at) = (OrderStatus::Failed, Millis(0), Millis(0));
-        Self { epoch, status, live: false, pay_by, paid_at, reason: reason.to_owned() }
+        Self { epoch, status, live: false, pay_by, paid_at, reason: reason.to_owned(), refunded: 0 }
     }
 }
 

@@ -103,6 +103,7 @@ fn parse_order(reply: &mut Reply, order_no: OrderNo) -> Result<Order, StoreError
         reason: non_empty(reply.text()?),
         checkout_url: non_empty(reply.text()?),
         declined_at: non_zero_time(reply.int()?),
+        refunded: reply.int()?,
         ahead: reply.int()?,
         estimated_wait_ms: reply.int()?,
     })

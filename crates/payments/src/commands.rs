@@ -23,7 +23,7 @@ use stores::{
 };
 
 use crate::{
-    ledger::{callback_rows, sessions},
+    ledger::{callback_rows, partial_refunds, refund_parts, sessions},
     scripts::SET_SESSION,
 };
 
@@ -179,6 +179,60 @@ pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: impl Into<
         changed => changed,
     };
     compare(sql, order_no, changed, &[OrderStatus::Refunding, OrderStatus::Refunded], now).await
+}
+
+/// What became of an operator's refund.
+#[derive(Debug)]
+pub enum RefundDecided {
+    /// The order is refunded, or a part of it; or was, by the same request.
+    Decided(Decided),
+    /// The request was made before, with this amount.
+    OtherAmount(i64),
+    /// The order is paid, and as much can be given back.
+    AtMost(i64),
+}
+
+/// Refunds an order for an operator: all that is left of its payment, or a part, whose rest stays paid. `part` is the amount and
+/// the id of the request, so that a repeated one changes nothing. A part of all that is left refunds the order.
+///
+/// # Errors
+/// `LedgerUnavailable`: the refund may or may not be requested. The same request says which.
+pub async fn refund_by_operator<S: Sql>(
+    sql: &S,
+    order_no: &OrderNo,
+    part: Option<(i64, &str)>,
+    now: impl Into<Clock>,
+) -> Result<RefundDecided, StoreError> {
+    let now = now.into();
+    let mut target = vec![OrderStatus::Refunding, OrderStatus::Refunded];
+    if let Some((amount, id)) = part {
+        let is_new = refund_parts::request(sql, id, order_no, amount, now).await?;
+        match refund_parts::load_amount(sql, id).await? {
+            Some(requested) if requested != amount => return Ok(RefundDecided::OtherAmount(requested)),
+            Some(_) => {
+                target.push(OrderStatus::Paid);
+                let changed = if is_new { order_rows::load(sql, order_no).await? } else { None };
+                return Ok(RefundDecided::Decided(compare(sql, order_no, changed, &target, now).await?));
+            }
+            None => {}
+        }
+    }
+    let amount = part.map(|(amount, _)| amount);
+    let changed = match refund_parts::request_rest(sql, order_no, amount, now).await? {
+        // If it fails, the next sweep does it.
+        Some(row) if row.order.money.amount == 0 => {
+            callback_rows::mark_refunded(sql, order_no, row.updated_at).await?.or(Some(row))
+        }
+        changed => changed,
+    };
+    let decided = compare(sql, order_no, changed, &target, now).await?;
+    match &decided.outcome {
+        CommandOutcome::Conflict(order) if order.status == OrderStatus::Paid => {
+            let returned = partial_refunds::load_returned(sql, order_no).await?;
+            Ok(RefundDecided::AtMost(order.money.amount - returned))
+        }
+        _ => Ok(RefundDecided::Decided(decided)),
+    }
 }
 
 /// Returns what a command did. If it `changed` no row, the order may have one of the `target` statuses already.

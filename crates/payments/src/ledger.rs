@@ -4,6 +4,7 @@ pub mod addresses;
 pub mod callback_outcomes;
 pub mod callback_rows;
 pub mod partial_refunds;
+pub mod refund_parts;
 pub mod refunds;
 pub mod sessions;
 pub mod unprocessed;

@@ -11,6 +11,7 @@ use crate::{
     callbacks,
     ledger::{
         callback_rows::{self, LOST_PAYMENT},
+        refund_parts,
         refunds::{self, Refund, RefundAttempt, RefundKind},
     },
     provider::{Provider, ProviderError, RefundStatus},
@@ -123,6 +124,10 @@ async fn record_result<R: Redis, S: Sql>(
             // A callback may be a late one of a refund that failed. This answer is about this attempt, also if it names such
             // a refund, or none.
             refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id.clone())).await?;
+            if due.kind == RefundKind::Parts && refund_id.is_empty() {
+                refund_parts::confirm_by_id(sql, &due.part).await?;
+                return Ok(None);
+            }
             callbacks::apply(redis, sql, &confirmation_callback(due, refund_id), now).await?;
             Ok(None)
         }
@@ -142,7 +147,7 @@ async fn record_result<R: Redis, S: Sql>(
 
 fn confirmation_callback(due: &Refund, refund_id: String) -> ProviderCallback {
     ProviderCallback {
-        id: format!("answer_refund_{}_{}_{}", due.failures, due.attempts, due.payment),
+        id: format!("answer_refund_{}_{}_{}{}", due.failures, due.attempts, due.part, due.payment),
         kind: "refund.succeeded".to_owned(),
         order_no: due.order_no.clone(),
         payment_id: due.payment.clone(),

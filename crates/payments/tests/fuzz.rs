@@ -50,6 +50,7 @@ fn order() -> Order {
         paid_at: None,
         reason: None,
         checkout_url: None,
+        refunded: 0,
         declined_at: None,
         ahead: 0,
         estimated_wait_ms: 0,
@@ -59,6 +60,7 @@ fn order() -> Order {
 fn refund(id: &str) -> Refund {
     Refund {
         kind: RefundKind::Orders,
+        part: String::new(),
         order_no: order().order_no.to_string(),
         payment: "pay_1".to_owned(),
         money: Money::new(100, "EUR"),

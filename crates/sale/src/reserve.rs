@@ -197,6 +197,7 @@ pub(crate) fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result
         paid_at: None,
         reason: None,
         checkout_url: None,
+        refunded: 0,
         declined_at: None,
     })
 }

@@ -55,6 +55,7 @@ local function write_state(key, state, now, closed_ttl, keep_until)
   if status ~= 'pending_payment' then
     redis.call('HSET', key, 'live', state.live and '1' or '0', 'paid_at', state.paid_at, 'reason', state.reason)
   end
+  if (state.refunded or 0) > 0 then redis.call('HSET', key, 'refunded', to_text(state.refunded)) end
   local is_closed = status == 'cancelled' or status == 'expired' or status == 'failed' or status == 'refunded'
   if is_closed and not state.live then
     redis.call('EXPIRE', key, closed_ttl)

@@ -1,12 +1,18 @@
-//! Changes orders for their buyers: cancels them, and gives more time to pay (E4).
+//! Changes orders for their buyers: cancels and refunds them, and gives more time to pay (E4).
 
 use domain::{
-    api::operators::{CancelOrder, ExtendOrder},
-    http::body,
+    api::{
+        operators::{CancelOrder, ExtendOrder, RefundOrder},
+        payments::part_id,
+    },
+    http::{
+        body,
+        problem::{Code, Problem},
+    },
 };
 use operations::commands::documents::ExportedOrder;
 use orders::ledger::{order_changes::Canceller, order_rows};
-use payments::commands::{self, CommandOutcome, Decided};
+use payments::commands::{self, CommandOutcome, Decided, RefundDecided};
 use platform::{
     http::{ApiError, Response},
     ledger::SpinLedger,
@@ -26,7 +32,39 @@ pub async fn cancel(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let CancelOrder { reason } = body::parse_strict(&call.request.body, CancelOrder::validate)?;
     let ledger = SpinLedger::open().await;
     let cancelled = commands::cancel(&ledger, &order_no, Canceller::Operator, Clock::Ledger).await?;
-    outcome(&ledger, cancelled, "cancelled", &json!({ "reason": reason })).await
+    outcome(&ledger, 200, cancelled, "cancelled", &json!({ "reason": reason })).await
+}
+
+/// Handles `POST …/orders/:order_no/refund`: gives back all that is left, or a part. The header `Idempotency-Key` names the
+/// request for a part: repeated, it is the same part.
+pub async fn refund(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let order_no = parse_order_no(call)?;
+    let RefundOrder { amount, reason } = body::parse_strict(&call.request.body, RefundOrder::validate)?;
+    let part = match amount {
+        None => None,
+        Some(amount) => {
+            let key = call.request.header("idempotency-key").filter(|key| (1..=200).contains(&key.len()));
+            let detail =
+                "A refund with an amount needs the header Idempotency-Key: 1 to 200 characters, new for each part.";
+            let key = key.ok_or_else(|| Problem::new(Code::InvalidRequest, detail))?;
+            Some((amount, part_id(&order_no, &key)))
+        }
+    };
+    let ledger = SpinLedger::open().await;
+    let by_id = part.as_ref().map(|(amount, id)| (*amount, id.as_str()));
+    let decided = match commands::refund_by_operator(&ledger, &order_no, by_id, Clock::Ledger).await? {
+        RefundDecided::Decided(decided) => decided,
+        RefundDecided::OtherAmount(amount) => {
+            let detail = format!("This Idempotency-Key was used for a refund of {amount}.");
+            return Err(Problem::new(Code::StateConflict, detail).into());
+        }
+        RefundDecided::AtMost(amount) => {
+            let detail = format!("Of this order at most {amount} can be given back.");
+            return Err(Problem::new(Code::StateConflict, detail).into());
+        }
+    };
+    let asked = json!({ "amount": amount, "reason": reason, "part": part.map(|(_, id)| id) });
+    outcome(&ledger, 202, decided, "refunded", &asked).await
 }
 
 /// Handles `POST …/orders/:order_no/extend`: gives a buyer more time to pay.
@@ -35,18 +73,24 @@ pub async fn extend(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let ExtendOrder { seconds, reason } = body::parse_strict(&call.request.body, ExtendOrder::validate)?;
     let ledger = SpinLedger::open().await;
     let extended = commands::extend(&ledger, &order_no, seconds * 1_000, Clock::Ledger).await?;
-    outcome(&ledger, extended, "extended", &json!({ "seconds": seconds, "reason": reason })).await
+    outcome(&ledger, 200, extended, "extended", &json!({ "seconds": seconds, "reason": reason })).await
 }
 
 /// Syncs the order that a command changed, and returns it; `goal` completes "it cannot be …". The record of the change has
 /// what was `asked`.
-async fn outcome(ledger: &SpinLedger, decided: Decided, goal: &str, asked: &Value) -> Result<Outcome, ApiError> {
+async fn outcome(
+    ledger: &SpinLedger,
+    status: u16,
+    decided: Decided,
+    goal: &str,
+    asked: &Value,
+) -> Result<Outcome, ApiError> {
     if decided.outcome == CommandOutcome::NotFound {
         return Err(unknown_order());
     }
     let order_no = &decided.outcome.order_or_conflict(goal)?.order_no;
     decided.sync(&SpinRedis).await;
     let row = order_rows::load(ledger, order_no).await?.ok_or_else(unknown_order)?;
-    let response = Response::json(200, &ExportedOrder::from(&row));
+    let response = Response::json(status, &ExportedOrder::from(&row));
     Ok(Outcome::recorded(asked, response).only_if(decided.changed.is_some()))
 }

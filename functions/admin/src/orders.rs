@@ -107,8 +107,7 @@ pub async fn get(call: &Call<'_>) -> Result<Response, ApiError> {
     let amount = row.order.money.amount;
     let refunded_amount = match row.order.status {
         OrderStatus::Refunded => amount,
-        _ if row.payment.is_empty() => 0,
-        _ => partial_refunds::sum(&ledger, &row.payment).await?.min(amount),
+        _ => partial_refunds::load_returned(&ledger, &order_no).await?.min(amount),
     };
     let document = OrderDetails {
         order: ExportedOrder::from(&row),

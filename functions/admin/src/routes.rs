@@ -61,7 +61,11 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
 
 fn required_role(call: &Call<'_>) -> Role {
     match call.endpoint {
-        Admin::CancelOrder | Admin::ReplayCallback | Admin::RefundCallback | Admin::DismissCallback => Role::Money,
+        Admin::CancelOrder
+        | Admin::RefundOrder
+        | Admin::ReplayCallback
+        | Admin::RefundCallback
+        | Admin::DismissCallback => Role::Money,
         _ if call.request.method.is_safe() => Role::Read,
         _ => Role::Operate,
     }
@@ -119,6 +123,7 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::FindOrders => ReadBuyers(orders::find(request).await?),
         Admin::GetOrder => ReadBuyers(orders::get(call).await?),
         Admin::CancelOrder => order_changes::cancel(call).await?,
+        Admin::RefundOrder => order_changes::refund(call).await?,
         Admin::ExtendOrder => order_changes::extend(call).await?,
         Admin::ListCallbacks => ReadBuyers(callbacks::list(request).await?),
         Admin::ReplayCallback => callbacks::resolve(subject, "replay").await?,

@@ -44,9 +44,9 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
 
 /// Sends the callback of a refund before answering, as a fast provider may.
 async fn create_refund(refund: CreateRefund) -> Result<RefundAnswer, ApiError> {
-    let CreateRefund { order_no, payment, money, failures } = refund;
+    let CreateRefund { order_no, payment, money, failures, part } = refund;
     // A retry after a failed refund is a new refund.
-    let id = format!("re_{payment}_{failures}");
+    let id = format!("re_{part}{payment}_{failures}");
     let data = json!({
         "order_no": order_no, "payment": payment, "refund": id, "amount": money.amount, "currency": money.currency,
     });

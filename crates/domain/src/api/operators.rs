@@ -49,6 +49,28 @@ impl CancelOrder {
     }
 }
 
+/// What to give back of an order.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct RefundOrder {
+    /// How much, in minor units; without it, all that is left.
+    #[schemars(range(min = 1))]
+    pub amount: Option<i64>,
+    /// Why, for operators.
+    #[schemars(length(min = 1, max = MAX_REASON_CHARS), regex(pattern = REASON_PATTERN))]
+    pub reason: String,
+}
+
+impl RefundOrder {
+    /// Returns one error for each violated rule; empty if the change is valid.
+    #[must_use]
+    pub fn validate(&self) -> Vec<FieldError> {
+        let wrong = || FieldError::new("/amount", "must be 1 or more");
+        let amount = self.amount.is_some_and(|amount| amount < 1).then(wrong);
+        amount.into_iter().chain(reason_error(&self.reason)).collect()
+    }
+}
+
 /// More time to pay an order.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(inline)]

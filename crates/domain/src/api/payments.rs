@@ -25,7 +25,7 @@ pub enum PaymentCall {
     /// Ends a payment session that is not paid, and asks for its status.
     #[serde(rename = "session.close")]
     CloseSession(CloseSession),
-    /// Refunds what is left of a payment.
+    /// Refunds what is left of a payment, or a part of it.
     #[serde(rename = "refund.create")]
     CreateRefund(CreateRefund),
     /// Asks for the status of a refund.
@@ -77,19 +77,22 @@ pub struct CloseSession {
     pub order_no: OrderNo,
 }
 
-/// The payment to refund: what is left of it.
+/// The payment to refund: what is left of it, or a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CreateRefund {
     /// The order that the payment was for.
     pub order_no: String,
     /// The service's id of the payment.
     pub payment: String,
-    /// What is left: the payment, less the parts that callbacks have reported as refunded.
+    /// What is left: the payment, less the parts that callbacks have reported as refunded, and those of the app. Or a part.
     #[serde(flatten)]
     pub money: Money,
-    /// Number of refunds of this payment that the service reported as failed.
+    /// Number of refunds of this payment, or part, that the service reported as failed.
     #[schemars(range(min = 0))]
     pub failures: i64,
+    /// The id of a part: each is a refund of its own. Absent for what is left of the payment.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub part: String,
 }
 
 /// The refund to look up.
@@ -160,7 +163,7 @@ pub enum SessionClosed {
 }
 
 /// The answer to `refund.create` and `refund.get`. To `refund.create` of a payment of which nothing is left, since a refund
-/// is pending or has succeeded: that refund.
+/// is pending or has succeeded: that refund. So for a part that was asked for before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefundAnswer {
     /// The service's id of the refund.
@@ -186,6 +189,17 @@ pub enum RefundOutcome {
     Failed,
 }
 
+/// A hash of texts, because an id of the service may contain what a header cannot.
+fn hash(parts: serde_json::Value) -> String {
+    hex::encode(&Sha256::digest(parts.to_string())[..16])
+}
+
+/// The id of the part that an operator requests with an idempotency key.
+#[must_use]
+pub fn part_id(order_no: &OrderNo, key: &str) -> String {
+    hash(json!([order_no, key]))
+}
+
 impl PaymentCall {
     /// The message to send at `now`, signed with each of `secrets`. `None` if one of them is malformed, or there is none.
     #[must_use]
@@ -204,12 +218,11 @@ impl PaymentCall {
     /// follows from the ledger alone. Other calls change nothing when they are repeated, and their answers may change,
     /// so that each has its own id.
     fn id(&self, now: Millis) -> String {
-        // A hash, because an id of the service may contain what a header cannot.
-        let hash = |parts: serde_json::Value| hex::encode(&Sha256::digest(parts.to_string())[..16]);
         match self {
             Self::OpenSession(open) => format!("open_{}_{}", open.order_no.ulid(), open.session_number),
-            Self::CreateRefund(CreateRefund { order_no, payment, failures, .. }) => {
-                format!("refund_{}_{failures}", hash(json!([order_no, payment])))
+            Self::CreateRefund(CreateRefund { order_no, payment, failures, part, .. }) => {
+                let parts = [order_no, payment, part].into_iter().filter(|text| !text.is_empty());
+                format!("refund_{}_{failures}", hash(json!(parts.collect::<Vec<_>>())))
             }
             Self::CloseSession(close) => format!("close_{}_{}", hash(json!([close.session])), now.0),
             Self::GetRefund(get) => format!("get_{}_{}", hash(json!([get.refund])), now.0),
@@ -225,7 +238,8 @@ mod tests {
 
     fn refund(payment: &str, failures: i64) -> PaymentCall {
         let (order_no, money) = ("demo.01ARZ3NDEKTSV4RRFFQ69G5FAV".to_owned(), Money::new(100, "EUR"));
-        PaymentCall::CreateRefund(CreateRefund { order_no, payment: payment.to_owned(), money, failures })
+        let part = String::new();
+        PaymentCall::CreateRefund(CreateRefund { order_no, payment: payment.to_owned(), money, failures, part })
     }
 
     #[test]

@@ -113,6 +113,7 @@ routes! {
         FindOrders = GET "/api/admin/orders",
         GetOrder = GET "/api/admin/orders/:order_no",
         CancelOrder = POST "/api/admin/orders/:order_no/cancel",
+        RefundOrder = POST "/api/admin/orders/:order_no/refund",
         ExtendOrder = POST "/api/admin/orders/:order_no/extend",
         ListCallbacks = GET "/api/admin/callbacks",
         ReplayCallback = POST "/api/admin/callbacks/:id/replay",
@@ -177,10 +178,10 @@ impl Admin {
     #[must_use]
     pub fn takes_body(self) -> bool {
         use Admin::{
-            BanAddress, BanUser, CancelOrder, ExtendOrder, PutActivity, PutAnnouncement, PutShedding, ReplayEvents,
-            Restock,
+            BanAddress, BanUser, CancelOrder, ExtendOrder, PutActivity, PutAnnouncement, PutShedding, RefundOrder,
+            ReplayEvents, Restock,
         };
-        let of_orders = matches!(self, CancelOrder | ExtendOrder);
+        let of_orders = matches!(self, CancelOrder | RefundOrder | ExtendOrder);
         let of_sales = matches!(self, PutActivity | PutAnnouncement | Restock);
         of_orders || of_sales || matches!(self, ReplayEvents | BanUser | BanAddress | PutShedding)
     }

@@ -8,6 +8,7 @@ WHERE state IN ('published', 'paused', 'closed') AND ends_at <= ?1 AND updated_a
       UNION ALL SELECT order_no FROM callbacks WHERE outcome NOT IN {unparked_outcomes}
       UNION ALL SELECT order_no FROM refunds WHERE state <> 'confirmed'
       UNION ALL SELECT order_no FROM overpayments WHERE state <> 'confirmed'
+      UNION ALL SELECT order_no FROM refund_parts WHERE state <> 'confirmed'
       UNION ALL SELECT subject FROM events WHERE state = 'waiting'
     ) w
   )

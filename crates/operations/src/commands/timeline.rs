@@ -68,7 +68,7 @@ pub struct TimelineEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "CallbackOutcome")]
     pub outcome: Option<CallbackOutcome>,
-    /// Of a callback or a refund: the amount.
+    /// Of a callback or a refund, also by an operator: the amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]
     pub amount: Option<i64>,
@@ -147,6 +147,7 @@ pub fn timeline(
         TimelineEntry {
             action: Some(change.action.clone()),
             by: Some(change.operator.clone()),
+            amount: after["amount"].as_i64(),
             ..entry(Some(change.changed_at), Happening::Operator).because(after["reason"].as_str())
         }
     }));

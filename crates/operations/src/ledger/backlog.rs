@@ -34,7 +34,8 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
     let refunds = |filter: &str| {
         format!(
             "(SELECT COUNT(*) FROM refunds WHERE state <> 'confirmed' {filter}) \
-             + (SELECT COUNT(*) FROM overpayments WHERE state <> 'confirmed' {filter})"
+             + (SELECT COUNT(*) FROM overpayments WHERE state <> 'confirmed' {filter}) \
+             + (SELECT COUNT(*) FROM refund_parts WHERE state <> 'confirmed' {filter})"
         )
     };
     let statement = format!(

@@ -11,4 +11,4 @@ WHERE state = 'waiting' AND next_try_at <= ?1 AND (subject, step) IN (
   ORDER BY d.next_try_at, d.subject
   LIMIT CAST(?2 AS BIGINT)
 )
-RETURNING subject, step, status, reason, pay_by, paid_at, happened_at, attempts
+RETURNING subject, step, status, reason, pay_by, paid_at, refunded, happened_at, attempts

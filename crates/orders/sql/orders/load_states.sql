@@ -5,7 +5,8 @@ SELECT
   o.live,
   o.pay_by,
   o.paid_at,
-  o.reason
+  o.reason,
+  o.refunded
 FROM orders AS o
 JOIN {json_rows} ON o.order_no = e.value
-GROUP BY o.status, o.live, o.pay_by, o.paid_at, o.reason
+GROUP BY o.status, o.live, o.pay_by, o.paid_at, o.reason, o.refunded

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use domain::{
     event::{Event, EventKey},
     ids::{ActivityId, OrderNo},
-    order::Order,
+    order::{Order, OrderStatus},
     schema::EventType,
     time::{Millis, null_if_zero},
 };
@@ -59,21 +59,25 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
     for row in rows {
         let mut row = RowReader::new(row);
         let key = read_key(&mut row)?;
-        claimed_rows.push((key, row.text()?, row.int()?, row.int()?, row.int()?, row.int()?));
+        claimed_rows.push((key, row.text()?, row.int()?, row.int()?, row.int()?, row.int()?, row.int()?));
     }
     let order_numbers: Vec<_> = claimed_rows
         .iter()
-        .filter_map(|(key, ..)| if let EventKey::Order(order_no, _) = key { Some(order_no) } else { None })
+        .filter_map(|(key, ..)| match key {
+            EventKey::Order(order_no, _) | EventKey::Part(order_no, _) => Some(order_no),
+            EventKey::Activity(..) => None,
+        })
         .collect();
     let known_orders =
         if order_numbers.is_empty() { Vec::new() } else { order_rows::load_many(sql, &order_numbers).await? };
     let mut claimed = Vec::with_capacity(claimed_rows.len());
-    for (key, reason, pay_by, paid_at, happened_at, attempt) in claimed_rows {
+    for (key, reason, pay_by, paid_at, refunded, happened_at, attempt) in claimed_rows {
         let data = match &key {
             EventKey::Activity(activity, _, epoch) => json!({ "activity": activity, "epoch": epoch }),
-            EventKey::Order(order_no, status) => {
+            EventKey::Order(order_no, _) | EventKey::Part(order_no, _) => {
                 let Some(mut order) = find_order(sql, &known_orders, order_no).await? else { continue };
-                order.status = *status;
+                order.status = if let EventKey::Order(_, status) = key { status } else { OrderStatus::Paid };
+                order.refunded = refunded;
                 order.reason = non_empty(reason);
                 (order.pay_by, order.paid_at) = (non_zero_time(pay_by), non_zero_time(paid_at));
                 order.checkout_url = None;
@@ -219,7 +223,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
     let key = read_key(&mut row)?;
     let (id, r#type, (_, step)) = (key.id(), key.event_type(), key.columns());
     let (activity, order_no) = match key {
-        EventKey::Order(order_no, _) => (order_no.activity().clone(), Some(order_no)),
+        EventKey::Order(order_no, _) | EventKey::Part(order_no, _) => (order_no.activity().clone(), Some(order_no)),
         EventKey::Activity(activity, ..) => (activity, None),
     };
     Ok(EventRecord {

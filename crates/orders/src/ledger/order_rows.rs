@@ -46,6 +46,7 @@ impl OrderRow {
             live: self.live,
             pay_by: self.order.pay_by.unwrap_or_default(),
             paid_at: self.order.paid_at.unwrap_or_default(),
+            refunded: self.order.refunded,
             reason: self.order.reason.clone().unwrap_or_default(),
         }
     }
@@ -56,7 +57,7 @@ impl OrderRow {
 pub const COLUMNS: &str = "order_no, user_id, sku, quantity, amount, currency, status, live, reason, \
      created_at, pay_by, paid_at, CASE WHEN checkout_url <> '' AND EXISTS (SELECT 1 FROM sessions s \
        WHERE s.order_no = orders.order_no AND s.url = orders.checkout_url AND s.state = 'closed') \
-       THEN '' ELSE checkout_url END, updated_at, payment, provider, \
+       THEN '' ELSE checkout_url END, updated_at, payment, provider, refunded, \
      COALESCE((SELECT p.epoch FROM epochs p WHERE p.activity = orders.activity), 0)";
 
 fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
@@ -72,7 +73,9 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
     let (pay_by, paid_at) = (non_zero_time(row.int()?), non_zero_time(row.int()?));
     let checkout_url = non_empty(row.text()?);
     let updated_at = Millis(row.int()?);
+    let (payment, provider, refunded) = (row.text()?, row.text()?, row.int()?);
     let order = Order {
+        refunded,
         order_no,
         user,
         status,
@@ -88,7 +91,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
         ahead: 0,
         estimated_wait_ms: 0,
     };
-    Ok(OrderRow { order, live, updated_at, payment: row.text()?, provider: row.text()?, epoch: row.int()? })
+    Ok(OrderRow { order, live, updated_at, payment, provider, epoch: row.int()? })
 }
 
 /// Parses rows of [`COLUMNS`].
@@ -126,6 +129,7 @@ pub async fn load_states<S: Sql>(
             pay_by: Millis(row.int()?),
             paid_at: Millis(row.int()?),
             reason: row.text()?,
+            refunded: row.int()?,
         };
         for position in positions {
             if let Some(slot) = states.get_mut(position) {

@@ -30,8 +30,8 @@ pub async fn load<S: Sql>(
         let mut row = RowReader::new(row);
         let status = row.parse(|text| OrderStatus::parse(text).ok_or(()))?;
         let (live, pay_by, paid_at) = (row.int()? == 1, Millis(row.int()?), Millis(row.int()?));
-        let (reason, epoch) = (row.text()?, row.int()?);
-        let state = OrderState { epoch, status, live, pay_by, paid_at, reason };
+        let (reason, refunded, epoch) = (row.text()?, row.int()?, row.int()?);
+        let state = OrderState { epoch, status, live, pay_by, paid_at, reason, refunded };
         let order_numbers: Vec<OrderNo> = row.parse(|text| serde_json::from_str(text))?;
         transitions.extend(order_numbers.into_iter().map(|order_no| Transition {
             order_no,

@@ -8,6 +8,7 @@ use super::{CallbackOutcome, REFUND_FAILED, REFUND_SUCCEEDED};
 use crate::ledger::{
     callback_rows::{self, Callback},
     partial_refunds,
+    refund_parts::{self, KnownPart},
     refunds::{self, Confirmation, RefundKind, ReportedFailure},
 };
 
@@ -47,7 +48,20 @@ pub async fn succeeded<R: Redis, S: Sql>(
         // The provider may report the payment later: `apply_early_refunds`.
         return Ok(CallbackOutcome::UnknownPayment);
     }
-    let callback = &match of_whole(sql, RefundKind::Orders, callback, &order.money).await? {
+    let whole = match refund_parts::find(sql, callback).await? {
+        None => of_whole(sql, RefundKind::Orders, callback, &order.money).await?,
+        Some(KnownPart::Failed) => return Ok(CallbackOutcome::NoChange),
+        Some(_) => {
+            refund_parts::confirm(sql, callback).await?;
+            let reported = partial_refunds::add(sql, RefundKind::Orders, callback).await?;
+            if reported < order.money.amount {
+                return Ok(CallbackOutcome::PartRefunded);
+            }
+            // All of it is back: this was the last report, of a refund of its own.
+            Ok(Callback { money: order.money.clone(), refund: String::new(), ..callback.clone() })
+        }
+    };
+    let callback = &match whole {
         Ok(whole) => whole,
         Err(outcome) => return Ok(outcome),
     };
@@ -113,6 +127,16 @@ pub async fn of_order_failed<S: Sql>(
 ) -> Result<CallbackOutcome, StoreError> {
     if callback.payment != row.payment {
         return Ok(CallbackOutcome::UnknownPayment);
+    }
+    match refund_parts::find(sql, callback).await? {
+        None => {}
+        Some(KnownPart::Failed) => return Ok(CallbackOutcome::NoChange),
+        Some(KnownPart::Confirmed) => return Ok(CallbackOutcome::RefundBounced),
+        Some(KnownPart::Current) => {
+            partial_refunds::remove(sql, callback).await?;
+            refund_parts::record_failure(sql, callback, now.plus(60_000)).await?;
+            return Ok(CallbackOutcome::RefundToRetry);
+        }
     }
     match of_whole(sql, RefundKind::Orders, callback, &row.order.money).await? {
         Ok(whole) => failed(sql, &whole, now).await,

@@ -1,6 +1,6 @@
 //! Parts of payments that were refunded at their provider (E4, I6): the app refunds the rest.
 
-use domain::webhook::PaymentProvider;
+use domain::{ids::OrderNo, webhook::PaymentProvider};
 use stores::{
     ledger::row_reader::RowReader,
     ports::{Sql, SqlValue, StoreError},
@@ -8,18 +8,31 @@ use stores::{
 
 use super::{callback_rows::Callback, refunds::RefundKind};
 
-/// The sum of the parts of a row's payment, for a statement about `table`.
-pub(super) fn sum_of(table: &str) -> String {
-    format!(
-        "(SELECT CAST(COALESCE(SUM(p.amount), 0) AS BIGINT) FROM partial_refunds p WHERE p.payment = {table}.payment)"
-    )
+/// How much of the payment in the column `payment` is returned in parts, or is to be, in SQL; `own` is the sum of the app's
+/// parts. Of Stripe's refunds the ledger has the sum, in which the app's are; others that are not the app's are added.
+fn returned(payment: &str, own: &str) -> String {
+    format!(include_str!("../../sql/refunds/returned.sql"), payment = payment, own = own)
 }
 
-/// Returns the sum of the parts of a payment that are refunded.
-pub async fn sum<S: Sql>(sql: &S, payment: &str) -> Result<i64, StoreError> {
-    let statement = "SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM partial_refunds WHERE payment = ?1";
-    let rows = sql.run(statement, vec![payment.into()]).await?;
-    RowReader::new(rows.into_iter().next().unwrap_or_default()).int()
+/// How much of a row's payment is returned in parts, for a statement about `table`.
+pub(super) fn returned_of(table: &str) -> String {
+    let payment = format!("{table}.payment");
+    let own = format!(
+        "(SELECT CAST(COALESCE(SUM(own.amount), 0) AS BIGINT) FROM refund_parts own WHERE own.payment = {payment})"
+    );
+    returned(&payment, &own)
+}
+
+/// How much of an order's payment is returned in parts, for a statement about `orders`.
+pub(super) fn returned_of_order() -> String {
+    returned("orders.payment", "orders.refunded")
+}
+
+/// Returns how much of an order's payment is returned in parts, or is to be.
+pub async fn load_returned<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<i64, StoreError> {
+    let statement = format!("SELECT {} FROM orders WHERE order_no = ?1 AND payment <> ''", returned_of_order());
+    let rows = sql.run(&statement, vec![order_no.to_string().into()]).await?;
+    rows.into_iter().next().map_or(Ok(0), |row| RowReader::new(row).int())
 }
 
 fn is_of_stripe(callback: &Callback) -> bool {
@@ -41,8 +54,8 @@ fn key(callback: &Callback) -> SqlValue {
     }
 }
 
-/// Records the part of its payment that a callback reports as refunded, unless its refund is known to have failed. Returns the
-/// sum of the payment's parts.
+/// Records the part of its payment that a callback reports as refunded, unless its refund is known to have failed. Returns how
+/// much of the payment the provider has reported as refunded.
 pub async fn add<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<i64, StoreError> {
     let Callback { order_no, payment, refund, money, .. } = callback;
     let params = vec![
@@ -53,7 +66,14 @@ pub async fn add<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Resu
         refund.as_str().into(),
     ];
     sql.run(&format!(include_str!("../../sql/refunds/add_part.sql"), table = kind.table()), params).await?;
-    sum(sql, payment).await
+    // Stripe's sum has the app's refunds, too.
+    let statement = "SELECT \
+         CAST(COALESCE(SUM(CASE WHEN refund = '' THEN amount ELSE 0 END), 0) AS BIGINT), \
+         CAST(COALESCE(SUM(CASE WHEN refund = '' THEN 0 ELSE amount END), 0) AS BIGINT) \
+         FROM partial_refunds WHERE payment = ?1";
+    let rows = sql.run(statement, vec![payment.as_str().into()]).await?;
+    let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
+    Ok(row.int()?.max(row.int()?))
 }
 
 /// Forgets a part whose refund failed. What Stripe reported of the charge no longer holds: its next report does.
@@ -66,7 +86,8 @@ pub async fn remove<S: Sql>(sql: &S, callback: &Callback) -> Result<(), StoreErr
 /// Whether a callback is about the app's own refund of this kind: it names that refund, or, of a payment service, the amount
 /// that the parts leave.
 pub async fn is_own<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<bool, StoreError> {
-    let statement = format!(include_str!("../../sql/refunds/is_own.sql"), table = kind.table());
+    let own = "(SELECT COALESCE(SUM(own.amount), 0) FROM refund_parts own WHERE own.payment = ?2)";
+    let statement = format!(include_str!("../../sql/refunds/is_own.sql"), table = kind.table(), own = own);
     let [order_no, payment, refund, currency] =
         [&callback.order_no, &callback.payment, &callback.refund, &callback.money.currency]
             .map(|it| it.as_str().into());

@@ -27,15 +27,27 @@ pub enum RefundKind {
     Orders,
     /// A payment that pays no order.
     Overpayments,
+    /// A part of an order's payment, whose rest stays paid.
+    Parts,
 }
 
 impl RefundKind {
-    const ALL: [RefundKind; 2] = [RefundKind::Orders, RefundKind::Overpayments];
+    const ALL: [RefundKind; 3] = [RefundKind::Orders, RefundKind::Overpayments, RefundKind::Parts];
 
     pub(super) fn table(self) -> &'static str {
         match self {
             RefundKind::Orders => "refunds",
             RefundKind::Overpayments => "overpayments",
+            RefundKind::Parts => "refund_parts",
+        }
+    }
+
+    /// Names it in a list.
+    fn name(self) -> &'static str {
+        match self {
+            RefundKind::Orders => "orders",
+            RefundKind::Overpayments => "overpayments",
+            RefundKind::Parts => "parts",
         }
     }
 
@@ -43,6 +55,7 @@ impl RefundKind {
         match self {
             RefundKind::Orders => "order_no",
             RefundKind::Overpayments => "payment",
+            RefundKind::Parts => "id",
         }
     }
 }
@@ -53,11 +66,14 @@ pub struct Refund {
     /// What it is for.
     #[serde(rename = "book")]
     pub kind: RefundKind,
+    /// The id of a part; empty for other refunds.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub part: String,
     /// The order's number; of an overpayment, the text that the provider sent.
     pub order_no: String,
     /// The provider's id of the payment.
     pub payment: String,
-    /// Amount and currency of the payment.
+    /// Amount and currency of the payment, or of the part.
     #[serde(flatten)]
     pub money: Money,
     /// How much of it the provider has reported as refunded in parts: the app refunds the rest.
@@ -93,13 +109,20 @@ impl Refund {
 }
 
 fn columns(kind: RefundKind) -> String {
+    let table = kind.table();
     let provider = match kind {
-        RefundKind::Orders => "(SELECT o.provider FROM orders o WHERE o.order_no = refunds.order_no)",
-        RefundKind::Overpayments => "provider",
+        RefundKind::Orders | RefundKind::Parts => {
+            format!("(SELECT o.provider FROM orders o WHERE o.order_no = {table}.order_no)")
+        }
+        RefundKind::Overpayments => "provider".to_owned(),
+    };
+    let (part, returned) = match kind {
+        RefundKind::Orders | RefundKind::Overpayments => ("''", partial_refunds::returned_of(table)),
+        RefundKind::Parts => ("id", "0".to_owned()),
     };
     format!(
-        "order_no, payment, amount, currency, {}, state, refund, failures, attempts, next_try_at, last_error, {provider}",
-        partial_refunds::sum_of(kind.table()),
+        "{part}, order_no, payment, amount, currency, {returned}, state, refund, failures, attempts, next_try_at, \
+         last_error, {provider}"
     )
 }
 
@@ -108,6 +131,7 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
         let mut row = RowReader::new(row);
         let refund = Refund {
             kind,
+            part: row.text()?,
             order_no: row.text()?,
             payment: row.text()?,
             money: row.money()?,
@@ -126,6 +150,11 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
     rows.into_iter().map(parse_row).collect()
 }
 
+/// Whether no report of a refund may be about a part whose answer is missing: what is left would be less than it is.
+const PARTS_ARE_KNOWN: &str = "NOT EXISTS (SELECT 1 FROM refund_parts q \
+     JOIN partial_refunds p ON p.payment = q.payment AND p.amount = q.amount AND p.refund <> '' \
+     WHERE q.order_no = r.order_no AND q.state = 'requested')";
+
 /// Claims up to `limit` due refunds of each kind. Their next attempt is moved ahead, so that no two sweepers send the
 /// same refund at the same time.
 pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<Refund>, StoreError> {
@@ -135,6 +164,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<R
             include_str!("../../sql/refunds/claim_due.sql"),
             table = kind.table(),
             key_column = kind.key_column(),
+            is_ready = if kind == RefundKind::Orders { PARTS_ARE_KNOWN } else { "1 = 1" },
             columns = columns(kind),
         );
         claimed.extend(parse_rows(kind, sql.run(&statement, vec![now.0.into(), limit.into()]).await?)?);
@@ -160,10 +190,15 @@ pub enum RefundAttempt {
     Unknown(String, Millis),
 }
 
+/// A part of which the provider has reported the refund is confirmed by its answer, which names it.
+const ACCEPT_PART: &str = "refund = ?3, last_error = '', state = CASE WHEN CAST(?3 AS TEXT) <> '' AND EXISTS (\
+     SELECT 1 FROM partial_refunds p WHERE p.payment = ?2 AND p.refund = CAST(?3 AS TEXT)) THEN 'confirmed' ELSE 'sent' END";
+
 /// Records the result of an attempt at `refund` as it was claimed; nothing if a failure of that attempt was recorded
 /// meanwhile. Another attempt follows in any case until the provider confirms the refund.
 pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAttempt) -> Result<(), StoreError> {
     let (set, text, not_before) = match attempt {
+        RefundAttempt::Accepted(refund_id) if refund.kind == RefundKind::Parts => (ACCEPT_PART, refund_id, Millis(0)),
         RefundAttempt::Accepted(refund_id) => ("state = 'sent', refund = ?3, last_error = ''", refund_id, Millis(0)),
         RefundAttempt::Failed { reason, not_before, .. } => (
             "state = 'requested', failures = failures + 1, refund = '', last_error = ?3, \
@@ -173,10 +208,14 @@ pub async fn record_attempt<S: Sql>(sql: &S, refund: &Refund, attempt: &RefundAt
         ),
         RefundAttempt::Unknown(error, not_before) => ("last_error = ?3", error, *not_before),
     };
-    let statement =
-        format!(include_str!("../../sql/refunds/record_attempt.sql"), table = refund.kind.table(), set = set);
+    let statement = format!(
+        include_str!("../../sql/refunds/record_attempt.sql"),
+        table = refund.kind.table(),
+        key_column = refund.kind.key_column(),
+        set = set
+    );
     let mut params = vec![
-        refund.order_no.as_str().into(),
+        refund.key().into(),
         refund.payment.as_str().into(),
         text.as_str().into(),
         not_before.0.into(),
@@ -315,32 +354,35 @@ fn params_of_refund(Callback { order_no, payment, refund, money, .. }: &Callback
 }
 
 impl Refund {
+    fn key(&self) -> &str {
+        match self.kind {
+            RefundKind::Orders => &self.order_no,
+            RefundKind::Overpayments => &self.payment,
+            RefundKind::Parts => &self.part,
+        }
+    }
+
     /// Names it in a list: its kind and key.
     #[must_use]
     pub fn cursor(&self) -> String {
-        match self.kind {
-            RefundKind::Orders => format!("orders/{}", self.order_no),
-            RefundKind::Overpayments => format!("overpayments/{}", self.payment),
-        }
+        format!("{}/{}", self.kind.name(), self.key())
     }
 }
 
-/// Lists up to `limit` unconfirmed refunds for operators: those of orders first, by number, then by payment. Begins
-/// after the one with the cursor `before`, unless it is empty.
+/// Lists up to `limit` unconfirmed refunds for operators: those of orders first, by number, then overpayments by payment, then
+/// parts. Begins after the one with the cursor `before`, unless it is empty.
 pub async fn list_unconfirmed<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Refund>, StoreError> {
     let (before_kind, before_key) = before.split_once('/').unwrap_or_default();
     let mut found: Vec<Refund> = Vec::new();
-    for kind in RefundKind::ALL {
+    let first = RefundKind::ALL.into_iter().position(|kind| kind.name() == before_kind).unwrap_or_default();
+    for kind in RefundKind::ALL.into_iter().skip(first) {
         let (table, key) = (kind.table(), kind.key_column());
         let mut params: Vec<SqlValue> = vec![(limit - found.len() as i64).into()];
-        let older = match (kind, before_kind) {
-            (RefundKind::Orders, "overpayments") => continue,
-            (RefundKind::Orders, "orders") | (RefundKind::Overpayments, "overpayments") => {
-                params.push(before_key.into());
-                format!("AND {key} < ?2")
-            }
-            _ => String::new(),
-        };
+        let mut older = String::new();
+        if kind.name() == before_kind {
+            params.push(before_key.into());
+            older = format!("AND {key} < ?2");
+        }
         let statement = format!(
             "SELECT {} FROM {table} WHERE state <> 'confirmed' {older} ORDER BY {key} DESC \
              LIMIT CAST(?1 AS BIGINT)",

@@ -62,6 +62,11 @@ pub struct Stripe<C> {
 pub type SealAddress = Rc<dyn Fn(&OrderNo, &Address) -> Option<String>>;
 
 #[derive(Deserialize)]
+struct Refunds {
+    data: Vec<Object>,
+}
+
+#[derive(Deserialize)]
 struct PaymentIntent {
     latest_charge: Object,
 }
@@ -119,6 +124,8 @@ impl<C: HttpClient> Provider for Stripe<C> {
     }
 
     async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {
+        let known = self.find_part(refund).await?;
+        let refund = &Refund { refund: known.unwrap_or_else(|| refund.refund.clone()), ..refund.clone() };
         let mut response = if refund.refund.is_empty() {
             self.create_refund(refund, &refund.rest(), "").await?
         } else {
@@ -129,6 +136,9 @@ impl<C: HttpClient> Provider for Stripe<C> {
             let left = self.left_of(refund).await?;
             if left.amount <= 0 {
                 return Ok(RefundStatus::Succeeded { refund_id: String::new() });
+            }
+            if !refund.part.is_empty() {
+                return Err(ProviderError::refusal(format!("of the payment only {} is left", left.amount)));
             }
             response = self.create_refund(refund, &left, &format!("_{}", left.amount)).await?;
         }
@@ -147,6 +157,11 @@ impl<C: HttpClient> Provider for Stripe<C> {
     }
 }
 
+/// Names an attempt at a part in the metadata of its refund.
+fn part_attempt(part: &str, failures: i64) -> String {
+    format!("{part}_{failures}")
+}
+
 fn stripe_amount(money: &Money) -> Result<i64, ProviderError> {
     let Money { amount, currency } = money;
     let refusal = || ProviderError::refusal(format!("Stripe charges no {amount} minor units of {currency}"));
@@ -156,7 +171,7 @@ fn stripe_amount(money: &Money) -> Result<i64, ProviderError> {
 impl<C: HttpClient> Stripe<C> {
     async fn create_refund(
         &self,
-        Refund { order_no, payment, failures, .. }: &Refund,
+        Refund { order_no, payment, failures, part, .. }: &Refund,
         money: &Money,
         key_suffix: &str,
     ) -> Result<StripeResponse, ProviderError> {
@@ -165,7 +180,27 @@ impl<C: HttpClient> Stripe<C> {
         form.append_pair("amount", &stripe_amount(money)?.to_string());
         form.append_pair("metadata[order_no]", order_no);
         let idempotency_key = format!("refund_{order_no}_{payment}_{failures}{key_suffix}");
-        self.call("POST", "/v1/refunds", form.finish(), &idempotency_key).await
+        if part.is_empty() {
+            return self.call("POST", "/v1/refunds", form.finish(), &idempotency_key).await;
+        }
+        form.append_pair("metadata[part]", &part_attempt(part, *failures));
+        let idempotency_key = format!("{idempotency_key}_{part}");
+        // Under another key it could be made twice.
+        self.send(&self.request("POST", "/v1/refunds", form.finish(), &idempotency_key)).await
+    }
+
+    /// Looks for the refund of a part that was requested before without an answer: Stripe forgets idempotency keys after a
+    /// day.
+    async fn find_part(&self, refund: &Refund) -> Result<Option<String>, ProviderError> {
+        let Refund { part, payment, failures, attempts, .. } = refund;
+        if part.is_empty() || !refund.refund.is_empty() || *attempts < 2 {
+            return Ok(None);
+        }
+        let path = format!("/v1/refunds?payment_intent={payment}&limit=100");
+        let list: Refunds = self.call("GET", &path, String::new(), "").await?.parse()?;
+        let wanted = part_attempt(part, *failures);
+        let is_wanted = |object: &&Object| object.metadata.as_ref().and_then(|it| it.get("part")) == Some(&wanted);
+        Ok(list.data.iter().find(is_wanted).map(|object| object.id.clone()))
     }
 
     /// What Stripe has not refunded of a payment yet.

@@ -85,9 +85,9 @@ impl<C: HttpClient> Provider for Webhook<C> {
 
     async fn refund(&self, refund: &Refund) -> Result<RefundStatus, ProviderError> {
         let money = refund.rest();
-        let Refund { order_no, payment, failures, refund, .. } = refund.clone();
+        let Refund { order_no, payment, failures, refund, part, .. } = refund.clone();
         let call = match refund.is_empty() {
-            true => PaymentCall::CreateRefund(CreateRefund { order_no, payment, money, failures }),
+            true => PaymentCall::CreateRefund(CreateRefund { order_no, payment, money, failures, part }),
             false => PaymentCall::GetRefund(GetRefund { refund, order_no, payment }),
         };
         let RefundAnswer { refund, status, reason } = self.call(&call).await?;

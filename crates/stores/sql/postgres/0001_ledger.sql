@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS skus (
 -- the provider refused one or did not answer. Until `free_cancel_until` a buyer's first cancel is no strike.
 -- `was_cancelled` stays if the order is paid after its cancel: that cancel was the first. `epoch` and `sequence` say which
 -- gate accepted the order, and as which of its orders. `written_at` is when the order writer inserted it.
+-- `refunded` is the sum of its `refund_parts`.
 --
 -- Order numbers are compared byte by byte (`COLLATE "C"`), whatever the collation of the database: the orders of an
 -- activity, whose numbers begin with its id and a dot, are one range of the index, and sorted by time.
@@ -62,6 +63,7 @@ CREATE TABLE IF NOT EXISTS orders (
   payment TEXT NOT NULL DEFAULT '',
   provider TEXT NOT NULL DEFAULT '',
   checkout_failed BIGINT NOT NULL DEFAULT 0 CHECK (checkout_failed IN (0, 1)),
+  refunded BIGINT NOT NULL DEFAULT 0 CHECK (refunded BETWEEN 0 AND amount),
   written_at BIGINT NOT NULL DEFAULT 0,
   updated_at BIGINT NOT NULL,
   unsynced_since BIGINT NOT NULL DEFAULT 0,
@@ -310,6 +312,8 @@ CREATE OR REPLACE FUNCTION refunds_named() RETURNS trigger LANGUAGE plpgsql AS $
 BEGIN
   UPDATE refunds SET payment = NEW.payment, attempts = 0, next_try_at = 0, last_error = ''
   WHERE order_no = NEW.order_no;
+  UPDATE refund_parts SET payment = NEW.payment, attempts = 0, next_try_at = 0, last_error = ''
+  WHERE order_no = NEW.order_no;
   RETURN NULL;
 END $$;
 
@@ -383,8 +387,8 @@ CREATE TABLE IF NOT EXISTS switches (
 );
 
 -- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
--- status in an order's life. An order reaches each position at most once, so `step` identifies the events of one order,
--- and sorts them. `subject` is the order's number; in an event about an activity it is the activity's id, and `step` its
+-- status in an order's life, or of a part of its refund. An order reaches each position at most once, so `step` identifies the
+-- events of one order, and sorts them. `subject` is the order's number; in an event about an activity it is the activity's id, and `step` its
 -- epoch.
 CREATE TABLE IF NOT EXISTS events (
   subject TEXT COLLATE "C" NOT NULL,
@@ -393,6 +397,7 @@ CREATE TABLE IF NOT EXISTS events (
   reason TEXT NOT NULL,
   pay_by BIGINT NOT NULL,
   paid_at BIGINT NOT NULL,
+  refunded BIGINT NOT NULL DEFAULT 0,
   happened_at BIGINT NOT NULL,
   state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'failed')),
   attempts BIGINT NOT NULL DEFAULT 0,
@@ -422,10 +427,10 @@ CREATE OR REPLACE TRIGGER events_of_new AFTER INSERT ON orders REFERENCING NEW T
 CREATE OR REPLACE FUNCTION events_of_moves() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
-    INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    INSERT INTO events (subject, step, status, reason, pay_by, paid_at, refunded, happened_at, next_try_at)
     VALUES (NEW.order_no,
-      CASE NEW.status WHEN 'paid' THEN 3 WHEN 'refunding' THEN 4 WHEN 'refunded' THEN 5 ELSE 2 END,
-      NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
+      CASE NEW.status WHEN 'paid' THEN 3 WHEN 'refunding' THEN 1000000 WHEN 'refunded' THEN 1000001 ELSE 2 END,
+      NEW.status, NEW.reason, NEW.pay_by, NEW.paid_at, NEW.refunded, NEW.updated_at, NEW.updated_at) ON CONFLICT DO NOTHING;
   END IF;
   RETURN NULL;
 END $$;
@@ -545,6 +550,65 @@ CREATE TABLE IF NOT EXISTS partial_refunds (
 );
 
 CREATE INDEX IF NOT EXISTS partial_refunds_of_order ON partial_refunds (order_no);
+
+-- Parts of payments that operators give back while the order stays paid (E4): durable work like `refunds`. `id` names the
+-- operator's request, so that a repeated one is the same part. What the parts leave is refunded with the order.
+CREATE TABLE IF NOT EXISTS refund_parts (
+  id TEXT PRIMARY KEY,
+  order_no TEXT COLLATE "C" NOT NULL,
+  payment TEXT NOT NULL,
+  amount BIGINT NOT NULL CHECK (amount > 0),
+  currency TEXT NOT NULL,
+  state TEXT NOT NULL DEFAULT 'requested' CHECK (state IN ('requested', 'sent', 'confirmed')),
+  attempts BIGINT NOT NULL DEFAULT 0,
+  requested_at BIGINT NOT NULL,
+  next_try_at BIGINT NOT NULL,
+  last_error TEXT NOT NULL DEFAULT '',
+  refund TEXT NOT NULL DEFAULT '',
+  failures BIGINT NOT NULL DEFAULT 0,
+  failed_refunds TEXT NOT NULL DEFAULT ''
+);
+
+CREATE INDEX IF NOT EXISTS refund_parts_of_order ON refund_parts (order_no);
+
+CREATE INDEX IF NOT EXISTS refund_parts_of_payment ON refund_parts (payment);
+
+CREATE INDEX IF NOT EXISTS refund_parts_open ON refund_parts (next_try_at) WHERE state <> 'confirmed';
+
+-- All parts of an order, those made at the provider included, leave something of its payment: else the part is left out. Of
+-- Stripe's refunds the ledger has the sum (`refund` is empty), in which the app's parts are.
+CREATE OR REPLACE FUNCTION refund_parts_fit() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  -- Requests about one order wait for each other, and each sees the parts before it.
+  PERFORM 1 FROM orders WHERE order_no = NEW.order_no FOR UPDATE;
+  IF EXISTS (SELECT 1 FROM refund_parts WHERE id = NEW.id) THEN
+    RETURN NULL;
+  END IF;
+  UPDATE orders SET refunded = refunded + NEW.amount, updated_at = NEW.requested_at, unsynced_since = NEW.requested_at
+  WHERE order_no = NEW.order_no AND status = 'paid' AND NEW.amount + CASE WHEN refunded < (SELECT COALESCE(SUM(p.amount), 0) FROM partial_refunds p
+          WHERE p.payment = NEW.payment AND p.refund = '')
+        THEN (SELECT COALESCE(SUM(p.amount), 0) FROM partial_refunds p WHERE p.payment = NEW.payment AND p.refund = '')
+        ELSE refunded END
+        + (SELECT COALESCE(SUM(p.amount), 0) FROM partial_refunds p WHERE p.payment = NEW.payment AND p.refund <> ''
+          AND NOT EXISTS (SELECT 1 FROM refund_parts q WHERE q.payment = p.payment AND q.refund = p.refund)) < amount;
+  RETURN CASE WHEN FOUND THEN NEW END;
+END $$;
+
+CREATE OR REPLACE TRIGGER refund_parts_fit BEFORE INSERT ON refund_parts FOR EACH ROW
+  EXECUTE FUNCTION refund_parts_fit();
+
+CREATE OR REPLACE FUNCTION events_of_parts() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
+    INSERT INTO events (subject, step, status, reason, pay_by, paid_at, refunded, happened_at, next_try_at)
+    SELECT o.order_no, 3 + (SELECT COUNT(*) FROM refund_parts p WHERE p.order_no = o.order_no), 'partially_refunded',
+      o.reason, o.pay_by, o.paid_at, o.refunded, NEW.requested_at, NEW.requested_at
+    FROM orders o WHERE o.order_no = NEW.order_no ON CONFLICT DO NOTHING;
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER events_of_parts AFTER INSERT ON refund_parts FOR EACH ROW EXECUTE FUNCTION events_of_parts();
 
 -- G5: an order message carries the epoch of the gate that accepted it. A message of an older epoch is not written. `losses`
 -- counts the epochs that began because Redis had lost orders (G16); the last one began at `lost_at`.

@@ -5,8 +5,8 @@ use domain::{
     api::{
         Page,
         operators::{
-            Ban, Banned, CancelOrder, EventsReplayed, ExtendOrder, ListedBan, ReplayEvents, Requeued, Restock,
-            Shedding, SheddingChanged, Strikes,
+            Ban, Banned, CancelOrder, EventsReplayed, ExtendOrder, ListedBan, RefundOrder, ReplayEvents, Requeued,
+            Restock, Shedding, SheddingChanged, Strikes,
         },
     },
     http::{problem::Code, routes::Admin},
@@ -208,6 +208,18 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         .refuses(&[Code::NotFound]),
         change_order(Admin::CancelOrder, "adminCancelOrder", "Cancel an unpaid order; it is no strike")
             .body(true, schemas.strict_request::<CancelOrder>()),
+        admin(Admin::RefundOrder, "adminRefundOrder", "Give back what is left of an order's payment, or a part")
+            .describe(
+                "A part keeps the order paid, until the parts are all of it. A refund with an `amount` needs the header: \
+                 repeated with the same amount, it changes nothing; with another one it is a `state_conflict`.",
+            )
+            .parameter(json!({
+                "name": "Idempotency-Key", "in": "header", "description": "Names the request; required with an `amount`.",
+                "schema": { "type": "string", "minLength": 1, "maxLength": 200 },
+            }))
+            .body(true, schemas.strict_request::<RefundOrder>())
+            .returns(202, "The order.", schemas.response::<ExportedOrder<'_>>())
+            .refuses(&[Code::NotFound, Code::StateConflict]),
         change_order(Admin::ExtendOrder, "adminExtendOrder", "Give a buyer more time to pay")
             .body(true, schemas.strict_request::<ExtendOrder>()),
         admin(Admin::ListCallbacks, "adminListCallbacks", "Payment callbacks that wait for an operator, newest first")
