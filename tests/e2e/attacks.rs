@@ -176,7 +176,7 @@ async fn an_operator_may_do_what_the_roles_say_and_leaves_a_trace() {
         call(Method::PUT, "/bans/user/eve", token, &json!({"seconds": 60})).await.is_problem(403, "forbidden");
     }
     let order_no = format!("{}.01ARZ3NDEKTSV4RRFFQ69G5FAV", activity.id);
-    for (action, allowed) in [("cancel", &mia), ("extend", &ben)] {
+    for (action, allowed) in [("cancel", &mia), ("refund", &mia), ("extend", &ben)] {
         let body = if action == "extend" { json!({"seconds": 60}) } else { json!({"reason": "asked"}) };
         for token in [&ann, &ben, &mia] {
             let answer = call(Method::POST, &format!("/orders/{order_no}/{action}"), token, &body).await;

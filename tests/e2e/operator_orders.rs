@@ -132,3 +132,49 @@ async fn the_timeline_of_a_refunded_order_has_its_payment_and_refund() {
     assert_eq!(happenings(&order)[5..], ["refund_requested", "callback", "refunded"], "{order}");
     assert_eq!((&order["refunded_amount"], &order["refundable_amount"]), (&json!(1000), &json!(0)));
 }
+
+#[tokio::test]
+async fn an_operator_gives_a_part_back_and_later_the_rest() {
+    let app = TestApp::shared();
+    let (activity, buyer, order_no) = app.create_order(json!({})).await;
+    app.pay(&order_no, &buyer.jwt).await;
+    let path = format!("/orders/{order_no}");
+    let refund = async |key: &str, body: Value| {
+        let token = format!("Bearer {}", app.variables.get("admin_token"));
+        let headers = [("authorization", token), ("idempotency-key", key.to_owned())];
+        let path = format!("/api/admin{path}/refund");
+        app.http.send_with_headers(Method::POST, &path, &headers, body.to_string()).await.expect("an answer")
+    };
+    let part = |amount: i64| json!({"amount": amount, "reason": "the box was damaged"});
+    let without_key = app.call_admin(Method::POST, &format!("{path}/refund"), &part(300)).await;
+    without_key.is_problem(400, "invalid_request");
+    refund("a", part(0)).await.is_problem(400, "invalid_request").points_at("/amount");
+    refund("a", part(1_001)).await.is_problem(409, "state_conflict");
+    for _ in 0..2 {
+        assert_eq!(refund("a", part(300)).await.is(202).json()["refunded_amount"], 300);
+    }
+    refund("a", part(200)).await.is_problem(409, "state_conflict");
+    let shown = app.get_order(&order_no, &buyer.jwt).await.is(200).json();
+    assert_eq!((&shown["status"], &shown["refunded_amount"]), (&json!("paid"), &json!(300)));
+    eventually("the part", async || {
+        app.sweep().await;
+        let order = get(&app, &path).await.is(200).json();
+        if order["refunds"][0]["state"] == "confirmed" { Ok(()) } else { Err(order) }
+    })
+    .await;
+    let order = get(&app, &path).await.is(200).json();
+    assert_eq!((&order["refunded_amount"], &order["refundable_amount"]), (&json!(300), &json!(700)));
+    let by_operator = order["timeline"].as_array().expect("a timeline").iter().filter(|it| it["what"] == "operator");
+    assert_eq!(by_operator.map(|it| it["amount"].clone()).collect::<Vec<_>>(), [300]);
+
+    let rest = app.call_admin(Method::POST, &format!("{path}/refund"), &json!({"reason": "sent back"})).await;
+    assert_eq!(rest.is(202).text("reason"), "refunded_by_operator");
+    eventually("the refund", async || {
+        app.sweep().await;
+        let order = get(&app, &path).await.is(200).json();
+        if order["status"] == "refunded" { Ok(()) } else { Err(order) }
+    })
+    .await;
+    assert_eq!(app.get_order(&order_no, &buyer.jwt).await.is(200).json()["refunded_amount"], 1_000);
+    assert_eq!(app.finish_and_count(&activity).await, [10, 0, 0]);
+}

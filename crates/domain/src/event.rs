@@ -146,7 +146,7 @@ mod tests {
         for (subject, step, status, id, event_type) in [
             (order_no.as_str(), 3, "paid", format!("evt_{ULID}_paid"), "order.paid"),
             (
-                &order_no,
+                order_no.as_str(),
                 4,
                 "partially_refunded",
                 format!("evt_{ULID}_partially_refunded_4"),
