@@ -175,6 +175,6 @@ async fn an_operator_gives_a_part_back_and_later_the_rest() {
         if order["status"] == "refunded" { Ok(()) } else { Err(order) }
     })
     .await;
-    assert_eq!(app.get_order(&order_no, &buyer.jwt).await.is(200).json()["refunded_amount"], 1_000);
+    assert_eq!(get(&app, &path).await.is(200).json()["refunded_amount"], 1_000);
     assert_eq!(app.finish_and_count(&activity).await, [10, 0, 0]);
 }

@@ -183,7 +183,7 @@ struct OrderDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Millis")]
     paid_at: Option<Millis>,
-    /// How much of the price is given back, or is about to be, in parts; all of it once the order is refunded.
+    /// How much of the price operators gave back, or are about to, until the order is refunded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64", range(min = 1))]
     refunded_amount: Option<i64>,
@@ -221,12 +221,6 @@ impl Order {
         self.order_no.activity()
     }
 
-    /// How much of its price is given back, or is about to be, as far as the order shows.
-    #[must_use]
-    pub fn refunded_amount(&self) -> i64 {
-        if self.status == OrderStatus::Refunded { self.money.amount } else { self.refunded }
-    }
-
     /// The order as shown at `now`: an unpaid order is shown as expired from its deadline on, even before the sweeper
     /// has expired it (E3).
     #[must_use]
@@ -255,7 +249,7 @@ impl Serialize for Order {
             created_at: self.created_at,
             pay_by: self.pay_by.filter(|_| pending),
             paid_at: self.paid_at,
-            refunded_amount: Some(self.refunded_amount()).filter(|amount| *amount > 0),
+            refunded_amount: Some(self.refunded).filter(|amount| *amount > 0 && self.status != OrderStatus::Refunded),
             reason: self.reason.as_deref().filter(|reason| !reason.is_empty()),
             checkout_url: self.checkout_url.as_deref().filter(|url| pending && !url.is_empty()),
             declined_at: self.declined_at.filter(|_| pending),

@@ -96,7 +96,9 @@ pub fn unknown_order() -> ApiError {
 pub async fn get(call: &Call<'_>) -> Result<Response, ApiError> {
     let order_no = parse_order_no(call)?;
     let (cipher, ledger) = (settings::load(settings::ADDRESS_CIPHER).await?, SpinLedger::open().await);
-    let row = order_rows::load(&ledger, &order_no).await?.ok_or_else(unknown_order)?;
+    let mut row = order_rows::load(&ledger, &order_no).await?.ok_or_else(unknown_order)?;
+    // The document's own amount has also what was given back at the provider.
+    row.order.refunded = 0;
     let times = order_times::load(&ledger, &order_no).await?;
     let callbacks = callback_rows::list_for_order(&ledger, &order_no).await?;
     let refunds = refunds::list_for_order(&ledger, &order_no).await?;
