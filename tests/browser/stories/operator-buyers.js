@@ -3,7 +3,7 @@
 import { Webhook } from "standardwebhooks";
 import {
   ADDRESS, call, callAdmin, createOrder, eventually, publish, reserve, send, signIn, sweep, unique, untilOrder,
-  webhookSecret,
+  url, webhookSecret,
 } from "../support/app.js";
 import {
   changeAnswers, clickAndConfirm, deskOf, editorOf, holdAnswers, openDesk, recordText, signInAsOperator, unfold, untilText,
@@ -151,6 +151,32 @@ test("an operator gives a buyer more time to pay, and cancels an order, each wit
   expect((await callAdmin("GET", `/strikes/${buyer.user}`)).count).toBe(0);
   await page.goto("/admin/changes");
   await expect(page.getByTestId("change").filter({ hasText: order })).toContainText([/cancelled the order.*Asked for it/, /more time to pay.*screen reader/]);
+});
+
+test("a complaining buyer's order is found by its code, and a part of the money is given back", async ({ page }) => {
+  const { buyer, order } = await createOrder();
+  const { checkout_url: link } = await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
+  await call("POST", new URL(link, url()).pathname, { body: { outcome: "paid" } });
+  await untilOrder(order, "paid", buyer);
+  await openDesk(page, "/admin/orders");
+  await find(page, order.slice(-8));
+  await page.getByTestId("order-row").filter({ hasText: buyer.user }).click();
+  await page.getByTestId("order-refund").click();
+  await untilText(page, "dialog-outcome", "The buyer gets all of it back: €19.99. The order ends.");
+  await page.getByTestId("ask-amount").fill("20");
+  await untilText(page, "dialog-outcome", "At most €19.99.");
+  await page.getByTestId("ask-amount").fill("5");
+  await untilText(page, "dialog-outcome", "The buyer gets €5.00 back, and keeps the order.");
+  await page.getByTestId("ask-reason").fill("It came late");
+  const sent = page.waitForRequest(/\/refund$/);
+  await page.getByTestId("dialog-yes").click();
+  const request = await sent;
+  expect(request.postDataJSON()).toEqual({ amount: 500, reason: "It came late" });
+  expect(request.headers()["idempotency-key"]).toMatch(/^[0-9a-f-]{36}$/);
+  await expect(page.getByTestId("order")).toContainText("Given back so far€5.00");
+  await untilText(page, "order-status", "Paid");
+  await untilText(page, "timeline", "It came late");
+  await expect.poll(async () => (await call("GET", `/api/orders/${order}`, { token: buyer.token })).refunded_amount).toBe(500);
 });
 
 for (const isRefused of [false, true]) {

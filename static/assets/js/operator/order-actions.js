@@ -1,5 +1,8 @@
-// What operators do for a buyer: cancel an order, give more time to pay.
+// What operators do for a buyer: cancel an order, give money back, give more time to pay.
 
+import { currencyDecimals } from "../../client/index.js";
+import { money } from "../shared/format.js";
+import { amountPattern, toMinorUnits, toText } from "./amounts.js";
 import { ask } from "./dialog.js";
 import { button } from "./parts.js";
 import { runAction, send } from "./requests.js";
@@ -11,8 +14,8 @@ const reasonField = () => ({ name: "reason", label: t("reason"), hint: t("reason
 export const actionsOf = (order, load) => Object.entries(ACTIONS).filter(([, { isPossible }]) => isPossible(order)).map(([name, { run }]) =>
   button(`order-${name}`, t(`order.${name}`), ({ target }) => void run(target, order).then(load, () => {})));
 
-const post = (button, { order_no: orderNo }, action, body) =>
-  runAction(button, () => send("POST", `/orders/${encodeURIComponent(orderNo)}/${action}`, body), t(`order.${action}.done`));
+const post = (button, { order_no: orderNo }, action, body, options) =>
+  runAction(button, () => send("POST", `/orders/${encodeURIComponent(orderNo)}/${action}`, body, options), t(`order.${action}.done`));
 
 const ACTIONS = {
   extend: {
@@ -32,4 +35,30 @@ const ACTIONS = {
       if (answer) await post(button, order, "cancel", answer);
     },
   },
+  refund: {
+    isPossible: ({ status, refundable_amount: rest }) => status === "paid" && rest > 0,
+    async run(button, order) {
+      const { currency, refundable_amount: rest } = order;
+      const decimals = currencyDecimals(currency);
+      // One key for one decision: a second click on the same dialog refunds nothing more.
+      const key = crypto.randomUUID();
+      const answer = await ask({
+        title: t("order.refund.ask"), text: t("order.refund.follows", { amount: money(rest, currency) }), yes: t("order.refund"),
+        fields: [
+          { name: "amount", label: t("order.refund.amount", { currency }), value: toText(rest, decimals), inputmode: "decimal", pattern: amountPattern(decimals), title: t("bad.price"), required: true },
+          reasonField(),
+        ],
+        read: ({ amount }) => outcome(toMinorUnits(amount, decimals), rest, currency),
+      });
+      if (!answer) return;
+      const amount = toMinorUnits(answer.amount, decimals);
+      await post(button, order, "refund", { amount, reason: answer.reason }, { headers: { "idempotency-key": key } });
+    },
+  },
 };
+
+function outcome(amount, rest, currency) {
+  if (!Number.isSafeInteger(amount)) return t("bad.price");
+  if (amount > rest) return t("order.refund.too_much", { amount: money(rest, currency) });
+  return t(amount === rest ? "order.refund.whole" : "order.refund.part", { amount: money(amount, currency) });
+}
