@@ -112,6 +112,30 @@ async fn the_list_has_price_picture_and_while_a_sale_is_open_what_is_left() {
     seen(&activity.id, open(0)).await;
 }
 
+/// The changes of a sale, newest first.
+async fn changes_of(app: &TestApp, id: &str) -> Vec<Value> {
+    let path = format!("/changes?activity={id}");
+    app.call_admin(Method::GET, &path, &Value::Null).await.is(200).json()["items"].as_array().expect("a list").clone()
+}
+
+#[tokio::test]
+async fn the_changes_of_a_sale_are_those_of_its_skus_and_orders_too() {
+    let app = TestApp::shared();
+    let activity = app.create_activity(json!({})).await;
+    let other = activity_spec(&json!({"title": "Another"}));
+    app.call_admin(Method::PUT, &format!("/activities/{}0", activity.id), &other).await.is(200);
+    let buyer = app.create_buyers(&activity, 1).await.remove(0);
+    let order_no = app.reserve(&activity, &buyer, "a", 1).await.is(202).text("order_no");
+    app.wait_for_status(&order_no, &buyer.ticket, "pending_payment").await;
+    let restock = format!("/activities/{}/skus/a/restock", activity.id);
+    app.call_admin(Method::POST, &restock, &json!({"by": 1})).await.is(200);
+    app.call_admin(Method::POST, &format!("/orders/{order_no}/cancel"), &json!({"reason": "asked"})).await.is(200);
+    let subjects: Vec<_> = changes_of(&app, &activity.id).await.iter().map(|change| change["subject"].clone()).collect();
+    assert_eq!(subjects[..2], [json!(order_no), json!(format!("{}/a", activity.id))]);
+    assert!(subjects[2..].iter().all(|subject| *subject == activity.id) && subjects.len() > 2, "{subjects:?}");
+    app.call_admin(Method::GET, "/changes?activity=No", &Value::Null).await.is_problem(400, "invalid_request");
+}
+
 #[tokio::test]
 async fn a_word_from_the_shop_is_in_the_gate_and_among_the_changes() {
     let app = TestApp::shared();
@@ -128,9 +152,7 @@ async fn a_word_from_the_shop_is_in_the_gate_and_among_the_changes() {
     let changed = app.call_admin(Method::PUT, &path, &word).await.is(200).json();
     assert_eq!(changed["announcement"], word);
     seen_in_gate(word.clone()).await;
-    let changes = app.call_admin(Method::GET, "/changes", &Value::Null).await.is(200).json();
-    let recorded = changes["items"].as_array().expect("a list").iter().find(|change| change["subject"] == *activity.id);
-    let recorded = recorded.expect("the change");
+    let recorded = changes_of(&app, &activity.id).await.remove(0);
     assert_eq!(recorded["action"], "PUT /api/admin/activities/:activity/announcement");
     assert!(recorded["after"].as_str().is_some_and(|after| after.contains("Twenty more")), "{recorded}");
     // Another change of the sale leaves it.

@@ -50,7 +50,7 @@ const LATER: Millis = Millis(NOW.0 + 7_200_000);
 const OTHER_ORDERS: i64 = 100_000;
 
 /// Tables that grow with the number of orders.
-const GROWING: [&str; 12] = [
+const GROWING: [&str; 13] = [
     "orders",
     "callbacks",
     "refunds",
@@ -199,6 +199,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     }
     order_times::load(sql, &order_no).await.unwrap();
     operator_changes::list_of_subjects(sql, &["x", "y"]).await.unwrap();
+    operator_changes::list(sql, Some(order_no.activity()), None, 51).await.unwrap();
     events::list_for_order(sql, &order_no).await.unwrap();
     events::list_failed(sql, "", 200).await.unwrap();
     events::list_failed(sql, "x/1", 200).await.unwrap();

@@ -1,6 +1,10 @@
 //! Records what operators change, and shows it (G2).
 
-use domain::{api::Page, http::routes::Endpoint as _, ids::ActivityId};
+use domain::{
+    api::Page,
+    http::{problem::Problem, routes::Endpoint as _},
+    ids::ActivityId,
+};
 use operations::ledger::operator_changes::{self, OperatorChange, RecordedActivity};
 use platform::{
     clock,
@@ -61,10 +65,15 @@ pub async fn record(call: &Call<'_>, before: Option<RecordedActivity>, result: &
     }
 }
 
-/// Handles `GET …/changes?before=&limit=`: newest first.
+/// Handles `GET …/changes?activity=&before=&limit=`: newest first.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
+    let mut errors = Vec::new();
+    let activity = paging::parse(request, "activity", ActivityId::parse, &mut errors);
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors).into());
+    }
     let before = paging::number(request, "before", i64::MAX)?;
     let limit = paging::limit(request, MAX_PAGE)?;
-    let found = operator_changes::list(&SpinLedger::open().await, before, limit + 1).await?;
+    let found = operator_changes::list(&SpinLedger::open().await, activity.as_ref(), before, limit + 1).await?;
     Ok(Response::json(200, &Page::new(found, limit, |change| change.id.to_string())))
 }

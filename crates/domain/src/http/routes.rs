@@ -166,8 +166,8 @@ impl Admin {
             | Self::ListCallbacks
             | Self::ListRefunds
             | Self::ListEvents
-            | Self::ListBans
-            | Self::ListChanges => &["before", "limit"],
+            | Self::ListBans => &["before", "limit"],
+            Self::ListChanges => &["activity", "before", "limit"],
             Self::FindOrders => &["activity", "status", "user", "code", "updated_since", "before", "limit"],
             Self::Rebuild => &["epoch"],
             _ => &[],

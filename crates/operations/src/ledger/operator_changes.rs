@@ -104,10 +104,22 @@ fn storable(text: &str) -> String {
     format!("{kept}{end}").replace('\0', "")
 }
 
-/// Lists up to `limit` changes, newest first; with `before`, those with a smaller number.
-pub async fn list<S: Sql>(sql: &S, before: Option<i64>, limit: i64) -> Result<Vec<OperatorChange>, StoreError> {
-    let params = vec![before.unwrap_or(i64::MAX).into(), limit.into()];
-    query(sql, "id < ?1 ORDER BY id DESC LIMIT CAST(?2 AS BIGINT)", params).await
+/// Lists up to `limit` changes, newest first; with `before`, those with a smaller number; of an activity, those of its SKUs
+/// and orders, too.
+pub async fn list<S: Sql>(
+    sql: &S,
+    activity: Option<&ActivityId>,
+    before: Option<i64>,
+    limit: i64,
+) -> Result<Vec<OperatorChange>, StoreError> {
+    let mut params = vec![before.unwrap_or(i64::MAX).into(), limit.into()];
+    // Of a SKU it is `activity/sku`, of an order `activity.ULID`: both are before `activity0`.
+    let of_activity = "AND (subject = ?3 OR subject >= CAST(?3 AS TEXT) || '.' AND subject < CAST(?3 AS TEXT) || '0')";
+    let of_activity = activity.map_or("", |activity| {
+        params.push(activity.as_str().into());
+        of_activity
+    });
+    query(sql, &format!("id < ?1 {of_activity} ORDER BY id DESC LIMIT CAST(?2 AS BIGINT)"), params).await
 }
 
 /// Lists the first 100 changes of some subjects, oldest first.

@@ -747,7 +747,7 @@ CREATE TABLE IF NOT EXISTS operator_changes (
   changed_at BIGINT NOT NULL,
   operator TEXT NOT NULL,
   action TEXT NOT NULL,
-  subject TEXT NOT NULL,
+  subject TEXT COLLATE "C" NOT NULL,
   before TEXT NOT NULL,
   after TEXT NOT NULL,
   request_id TEXT NOT NULL

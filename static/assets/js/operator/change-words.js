@@ -2,17 +2,7 @@
 
 import { el } from "../shared/dom.js";
 import { count, duration, exactMoment, moment, priceText } from "../shared/format.js";
-import { send } from "./requests.js";
 import { hasText, t } from "./words.js";
-
-/** How many of the newest changes are searched for those of one sale. */
-const SEARCHED = 50;
-
-/** Loads the newest changes of an activity, newest first. */
-export async function loadChangesOf(id) {
-  const { items } = await send("GET", `/changes?limit=${SEARCHED}`);
-  return items.filter(({ action, subject }) => action.includes("/activities/:activity") && subject.split("/")[0] === id);
-}
 
 /** The list's rows, each a sentence with its time; what was sent stands behind it, folded. */
 export const changeList = (changes) => changes.map((change) => {

@@ -7,8 +7,13 @@ import { pagedList } from "./paged-list.js";
 import { t } from "./words.js";
 
 open("changes", (main) => {
-  main.append(el("h1", {}, t("nav.changes")), el("p", { class: "quiet" }, t("changes.what")));
-  const list = pagedList("changes", { path: "/changes", pageSize: 20, make: changeList, tag: "ul", properties: { class: "changes card" } });
+  const activity = new URLSearchParams(location.search).get("activity");
+  main.append(
+    ...(activity ? [el("a", { class: "back", href: `/admin/sale?${new URLSearchParams({ id: activity })}` }, activity)] : []),
+    el("h1", {}, t("nav.changes")), el("p", { class: "quiet" }, t("changes.what")),
+  );
+  const path = activity ? `/changes?${new URLSearchParams({ activity })}` : "/changes";
+  const list = pagedList("changes", { path, pageSize: 20, make: changeList, tag: "ul", properties: { class: "changes card" } });
   main.append(list.node);
   list.follow();
 });

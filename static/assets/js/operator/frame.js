@@ -95,7 +95,12 @@ async function enter() {
 function follow() {
   every(SHED_INTERVAL, async () => showShedding(await send("GET", "/shed")));
   every(STATE_INTERVAL, async () => showChecks(await readiness()));
-  every(STATE_INTERVAL, async () => showCount((await loadInbox()).length));
+  every(STATE_INTERVAL, async () => {
+    const items = await loadInbox();
+    const isLate = items.some(({ kind }) => kind === "late_orders");
+    showCount(items.length);
+    showWorker("sweeper", ...(isLate ? ["bad", t("sweeper.bad")] : ["good", t("sweeper.good")]));
+  });
 }
 
 /** Repeats what a page loads until the token is refused. `onError(error)` shows why it failed, and gets null if it did not. */
@@ -124,7 +129,7 @@ function stateBar() {
   const shed = el("button", { type: "button", class: "plain link", testid: "shed", id: "shed", onclick: ({ target }) => void setShedding(target, true) }, t("shed"));
   return [
     el("div", { id: "state-bar", class: "state-bar", hidden: true },
-      el("p", { id: "stores", class: "stores", testid: "stores" }), el("p", { id: "workers", class: "stores", testid: "workers" }), shed),
+      el("p", { id: "stores", class: "stores", testid: "stores" }), el("p", { id: "workers", class: "stores", testid: "workers" }, el("span", { id: "writer" }), el("span", { id: "sweeper" })), shed),
     el("div", { id: "shedding", class: "shedding", role: "status", testid: "shedding", hidden: true },
       el("p", {}, el("strong", {}, t("shed.on")), " ", t("shed.on.more")),
       el("button", { type: "button", class: "button", testid: "shed-off", onclick: ({ target }) => void setShedding(target, false) }, t("shed.off"))),
@@ -148,7 +153,7 @@ function showChecks(checks) {
     : [stateChip("good", t("stores.good"))]));
 }
 
-/** Shows what a page knows about the order writer and the sweeper: `[tone, text]` each. */
-export const showWorkers = (states) => byId("workers").replaceChildren(...states.map(([tone, text]) => stateChip(tone, text)));
+/** Shows how the order writer or the sweeper does. */
+export const showWorker = (name, tone, text) => byId(name).replaceChildren(stateChip(tone, text));
 
 const stateChip = (tone, text) => el("span", { class: "state", "data-tone": tone }, text);

@@ -2,8 +2,8 @@
 
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { inAnyLanguage, localized } from "../shared/i18n.js";
-import { changeList, loadChangesOf } from "./change-words.js";
-import { every, open, setTitle, showWorkers } from "./frame.js";
+import { changeList } from "./change-words.js";
+import { every, open, setTitle, showWorker } from "./frame.js";
 import { audit } from "./live/audit.js";
 import { makeCharts, marksOf } from "./live/charts.js";
 import { showCounts } from "./live/counts.js";
@@ -23,6 +23,8 @@ const STATS_INTERVAL = 1_000;
 const REFRESH_INTERVAL = 3_000;
 /** How many of the newest orders the page has. */
 const ORDERS = 8;
+/** How many of the newest changes. */
+const CHANGES = 20;
 
 const id = new URLSearchParams(location.search).get("id") ?? "";
 
@@ -72,7 +74,7 @@ function page() {
       section(t("audit"), { id: "audit-section" }, el("div", { class: "card" },
         el("p", {}, t("audit.what")), button("audit", t("audit.run"), ({ target }) => void audit(target, id)),
         el("div", { id: "audit-result", role: "status", testid: "audit-result" })))),
-    section(t("nav.changes"), { id: "changes-section", beside: el("a", { href: "/admin/changes" }, t("changes.all")) },
+    section(t("nav.changes"), { id: "changes-section", beside: el("a", { href: `/admin/changes?${new URLSearchParams({ activity: id })}` }, t("changes.all")) },
       el("ul", { id: "changes", class: "changes card", testid: "changes" })),
     section(t("danger"), { id: "danger" }, el("div", { id: "dangers", class: "card dangers" })),
   ];
@@ -100,6 +102,7 @@ async function loadStats() {
   views.stock.update(stats.skus);
   showCounts("orders-by-status", "status", stats.orders);
   showCounts("refusals", "refused", stats.refusals);
+  showWorker("writer", ...(stats.queue > 0 ? ["calm", t("writer.busy", { number: stats.queue })] : ["good", t("writer.good")]));
   render();
 }
 
@@ -110,22 +113,12 @@ async function makeViews() {
 }
 
 async function loadRest() {
-  changes = await loadChangesOf(id);
+  ({ items: changes } = await send("GET", `/changes?${new URLSearchParams({ activity: id, limit: CHANGES })}`));
   show(byId("changes"), changes, () => (changes.length ? changeList(changes) : el("li", { class: "quiet" }, t("none"))));
   if (sale.state === "draft") return;
   const { items: orders } = await send("GET", activityPath(id, `/orders?limit=${ORDERS}`));
   show(byId("orders"), orders, () => orders.map(orderRow));
   setVisible(byId("no-orders"), orders.length === 0);
-  showWorkers(workersOf(orders));
-}
-
-/** How the writer and the sweeper do: orders that wait to be written, and orders that should have expired. */
-function workersOf(orders) {
-  const isBehind = orders.some(({ status, pay_by: by }) => status === "pending_payment" && Date.parse(by) < Date.now() - 120_000);
-  return [
-    stats?.queue > 0 ? ["calm", t("writer.busy", { number: stats.queue })] : ["good", t("writer.good")],
-    isBehind ? ["bad", t("sweeper.bad")] : ["good", t("sweeper.good")],
-  ];
 }
 
 function render() {

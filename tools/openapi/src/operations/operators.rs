@@ -45,11 +45,14 @@ pub fn operations(schemas: &mut Schemas) -> Vec<Operation> {
             .returns(200, "The items; `next` is null.", schemas.response::<Page<InboxItem>>()),
     );
     operations.push(
-        admin(Admin::ListChanges, "adminListChanges", "What operators changed, newest first").paged(50, 50).returns(
-            200,
-            "A page of changes.",
-            schemas.response::<Page<OperatorChange>>(),
-        ),
+        admin(Admin::ListChanges, "adminListChanges", "What operators changed, newest first")
+            .query(
+                "activity",
+                "Only changes of this activity, its SKUs and its orders.",
+                schemas.response::<ActivityId>(),
+            )
+            .paged(50, 50)
+            .returns(200, "A page of changes.", schemas.response::<Page<OperatorChange>>()),
     );
     operations
 }
@@ -232,7 +235,7 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         admin(
             Admin::ListRefunds,
             "adminListRefunds",
-            "Refunds that no provider has confirmed: those of orders, then those of overpayments",
+            "Refunds that no provider has confirmed: those of orders, then those of overpayments, then parts",
         )
         .paged(200, 200)
         .returns(200, "A page of refunds.", schemas.response::<Page<Refund>>()),
