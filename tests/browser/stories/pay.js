@@ -1,7 +1,7 @@
 // The order page: its bar, what it says of each way to check out, and what stays of a paid order (E1, E4).
 
 import { devices } from "@playwright/test";
-import { ADDRESS, createOrder, unique } from "../support/app.js";
+import { ADDRESS, call, createOrder, operatorToken, unique } from "../support/app.js";
 import { accessibilityViolations } from "../support/axe.js";
 import { buyNow, changeAnswers, clickAndConfirm, fillInAddress, holdAnswers, openSale, payNow, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
@@ -182,11 +182,14 @@ test("a paid order prints as a receipt", async ({ page }) => {
   await openSale(page, { title: "Spring sale" });
   await buyNow(page);
   await payNow(page);
+  const order = new URL(page.url()).searchParams.get("order_no");
+  await call("POST", `/api/admin/orders/${order}/refund`, { token: operatorToken(), body: { amount: 500, reason: "It came late" }, headers: { "idempotency-key": order } });
+  await page.reload();
+  await expect(page.locator("#facts")).toContainText("Sent back to you€5.00");
   await page.evaluate(() => (globalThis.print = () => dispatchEvent(new Event("beforeprint"))));
   await page.getByTestId("print").click();
   await page.emulateMedia({ media: "print" });
   const text = await page.innerText("body");
-  const order = new URL(page.url()).searchParams.get("order_no");
   for (const part of ["Stampede", "Receipt", order.slice(-4), order, "1 × The item", "Spring sale", "€19.99", "Tax and shipping included", "Paid", "Mia Example, 12345 Town, Germany"]) {
     expect(text.replaceAll("\n", "")).toContain(part);
   }

@@ -119,6 +119,7 @@ function renderReceipt(order, refundUntil, text) {
   byId("facts").replaceChildren(...rows([
     [text("order.paid_at"), order.paid_at && moment(order.paid_at)],
     [t("order.sum"), order.paid_at && order.amount > 0 && [whole(amountText(order)), " ", whole(text("order.included"))]],
+    [t("order.part_refunded"), order.refunded_amount && whole(amountText({ ...order, amount: order.refunded_amount }))],
     [t("order.delivery"), order.paid_at && addressForm.sentTo(order.order_no)],
     [text("order.refund_until"), refundUntil && moment(refundUntil)],
   ]));

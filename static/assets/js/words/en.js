@@ -241,6 +241,7 @@ export const words = {
   "order.number": "Full order number",
   "order.created": "Ordered",
   "order.paid_at": "Paid",
+  "order.part_refunded": "Sent back to you",
   "order.paid_at.free": "Confirmed",
 
   "orders.title": "My orders",
