@@ -241,13 +241,13 @@ async fn what_operators_changed_is_kept_newest_first_and_never_changed() {
         for action in ["one", "two", "three"] {
             operator_changes::record(&fixture.sql, &change(action)).await.unwrap();
         }
-        let all = operator_changes::list(&fixture.sql, None, 1_000).await.unwrap();
+        let all = operator_changes::list(&fixture.sql, None, None, 1_000).await.unwrap();
         let ours: Vec<_> = all.iter().filter(|change| change.subject == fixture.activity.as_str()).collect();
         assert_eq!(ours.iter().map(|change| change.action.as_str()).collect::<Vec<_>>(), ["three", "two", "one"]);
         assert_eq!(ours[0].before.len(), 20_000, "{ledger}: an activity is kept whole");
         assert!(ours[0].after.starts_with("xxx") && ours[0].after.ends_with("x… (cut)"), "{ledger}");
         assert_eq!(ours[0].after.len(), 64 * 1024 + "… (cut)".len(), "{ledger}");
-        let older = operator_changes::list(&fixture.sql, Some(ours[0].id), 1).await.unwrap();
+        let older = operator_changes::list(&fixture.sql, None, Some(ours[0].id), 1).await.unwrap();
         assert!(older[0].id < ours[0].id, "{ledger}: {older:?}");
         let forged = fixture.sql.run("UPDATE operator_changes SET operator = 'eve'", vec![]).await;
         assert!(matches!(forged, Err(StoreError::LedgerRefused(_))), "{ledger}: {forged:?}");
