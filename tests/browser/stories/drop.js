@@ -282,3 +282,12 @@ test("a buyer who cannot see lets the device do the work, whatever the check", a
   expect((await asked).postDataJSON()).toHaveProperty("altcha");
   await buyNow(page);
 });
+
+test("a sale without a picture of its own has that of its first SKU in the list", async ({ page }) => {
+  const item = { name: "Item", price: 1_999, currency: "EUR", total: 10 };
+  const { id } = await publish({ skus: [{ ...item, sku: "plain" }, { ...item, sku: "film", image: "/demo/film.svg" }] });
+  await expect(async () => {
+    await page.goto("/");
+    await expect(page.locator(`a[href$="activity=${id}"] img`)).toHaveAttribute("src", "/demo/film.svg", { timeout: 2_000 });
+  }).toPass({ timeout: 30_000 });
+});

@@ -31,6 +31,8 @@ poll(async () => {
     return activities.some(({ phase }) => phase === "open") ? 10_000 + randomUpTo(5_000) : 60_000 + randomUpTo(30_000);
   } catch (error) {
     setText(byId("trouble"), explain(error));
+    // In the place of the list, until there is one.
+    byId("trouble").className = shown ? "notice" : "empty";
     setVisible(byId("trouble"), true);
     return Math.max(error.retryAfter ?? 0, 3_000 + randomUpTo(3_000));
   }

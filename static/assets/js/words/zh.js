@@ -53,7 +53,7 @@ export const words = {
   "sale.no_refunds": "本活动不支持自助退款。",
   "sale.items": "本场商品",
   "sale.quantity": "数量",
-  "sale.left": "剩余 {left} / {total} 件",
+  "sale.left": "剩余 {left}/{total} 件",
   "sale.not_ready": "准备中",
   "sale.unlimited": "不限量",
   "sale.buy": "抢购 {units} 件 · {total}",
