@@ -118,7 +118,7 @@ function renderReceipt(order, refundUntil, text) {
   setText(byId("code"), orderCode(order.order_no));
   byId("facts").replaceChildren(...rows([
     [text("order.paid_at"), order.paid_at && moment(order.paid_at)],
-    [t("order.sum"), order.paid_at && order.amount > 0 && [whole(amountText(order)), " ", whole(text("order.included"))]],
+    [t("order.sum"), order.paid_at && order.amount > 0 && [whole(amountText(order)), " ", whole(text("order.included"), "quiet")]],
     [t("order.part_refunded"), order.refunded_amount && whole(amountText({ ...order, amount: order.refunded_amount }))],
     [t("order.delivery"), order.paid_at && addressForm.sentTo(order.order_no)],
     [text("order.refund_until"), refundUntil && moment(refundUntil)],
@@ -136,12 +136,12 @@ const rows = (facts) =>
   facts.filter(([, value]) => value).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]);
 
 /** A part of a text, which breaks into lines only if it is longer than a line. */
-const whole = (part) => el("span", { class: "whole" }, part);
+const whole = (part, look = "") => el("span", { class: `whole ${look}` }, part);
 
 /** An order number that breaks behind its dot. */
 function wholeParts(number) {
   const dot = number.lastIndexOf(".") + 1;
-  return [number.slice(0, dot), number.slice(dot)].map(whole);
+  return [number.slice(0, dot), number.slice(dot)].map((part) => whole(part));
 }
 
 /** The bar at the bottom has the next step in every state, in a box that stays. */

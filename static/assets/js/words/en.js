@@ -224,7 +224,7 @@ export const words = {
   "order.refund": "Request a refund",
   "order.refund.free": "Give it back",
   "order.refund_until": "Refundable until",
-  "order.refund_until.free": "Can be given back until",
+  "order.refund_until.free": "Give back by",
   "order.refund_ask": "Give it back and get a refund?",
   "order.refund_ask.free": "Give it back? It goes to the next person.",
   "order.keep": "Keep it",
