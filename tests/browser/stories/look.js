@@ -96,7 +96,7 @@ test("Chinese texts have their own spaces, and a free order's time is one to con
   await untilText(sale, "note", "抢到后请在 5 分钟内付款");
   await expect(sale.locator("#rules")).toHaveText("每人限购 2 件。抢购成功后，商品为您保留 5 分钟，请及时付款。付款后 14 天内可申请退款。");
   const free = await openIn(newPage, "order", "free", chinese);
-  await untilText(free, "headline", /^请在 4:5\d 内确认$/);
+  await untilText(free, "headline", /^请在 4:\d\d 内确认$/);
 });
 
 test("the list says what a tap does, and names its running sales once", async ({ newPage }) => {
