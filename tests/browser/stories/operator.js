@@ -82,7 +82,7 @@ test("a new operator creates, publishes, watches, restocks, pauses and closes a 
   await untilText(page, "state", "Open");
   await page.getByTestId("close").click();
   await expect(page.getByTestId("dialog-yes")).toBeDisabled();
-  await page.getByTestId("ask-id").fill(id);
+  await page.getByTestId("ask-title").fill(title);
   await page.getByTestId("dialog-yes").click();
   await untilText(page, "state", "Ended");
   for (const action of ["pause", "close"]) await expect(page.getByTestId(action)).toHaveCount(0);

@@ -9,7 +9,7 @@ import { t } from "./words.js";
 open("changes", (main) => {
   const activity = new URLSearchParams(location.search).get("activity");
   main.append(
-    ...(activity ? [el("a", { class: "back", href: `/admin/sale?${new URLSearchParams({ id: activity })}` }, activity)] : []),
+    ...(activity ? [el("a", { class: "back", href: `/admin/sale?${new URLSearchParams({ id: activity })}` }, `← ${activity}`)] : []),
     el("h1", {}, t("nav.changes")), el("p", { class: "quiet" }, t("changes.what")),
   );
   const path = activity ? `/changes?${new URLSearchParams({ activity })}` : "/changes";

@@ -20,8 +20,8 @@ export async function changeState(button, sale, action) {
 /** Closes the sale for good, when its name is typed. */
 export async function closeSale(button, sale) {
   const answer = await ask({
-    title: t("close.ask", { title: sale.title }), text: t("close.follows"), yes: t("close"), tone: "danger", mustEqual: sale.id,
-    fields: [{ name: "id", label: t("close.type", { id: sale.id }), spellcheck: "false" }],
+    title: t("close.ask", { title: sale.title }), text: t("close.follows"), yes: t("close"), tone: "danger", mustEqual: sale.title.trim(),
+    fields: [{ name: "title", label: t("close.type", { title: sale.title }), spellcheck: "false" }],
   });
   if (answer) await sendAction(button, sale.id, "close");
 }

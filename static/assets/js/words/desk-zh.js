@@ -86,7 +86,7 @@ export const words = {
   "close.what": "立即结束活动，无法重新开启。",
   "close.ask": "永久关闭“{title}”？",
   "close.follows": "活动立即结束，且无法重新开启。不能再下单；已有的订单仍可在时限内付款，也可退款。只想停一会儿，请用暂停。",
-  "close.type": "输入 {id} 以确认",
+  "close.type": "输入“{title}”以确认",
   "close.done": "活动 {id} 已关闭。",
   delete: "删除草稿",
   "delete.open": "删除…",
