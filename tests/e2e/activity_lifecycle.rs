@@ -130,7 +130,8 @@ async fn the_changes_of_a_sale_are_those_of_its_skus_and_orders_too() {
     let restock = format!("/activities/{}/skus/a/restock", activity.id);
     app.call_admin(Method::POST, &restock, &json!({"by": 1})).await.is(200);
     app.call_admin(Method::POST, &format!("/orders/{order_no}/cancel"), &json!({"reason": "asked"})).await.is(200);
-    let subjects: Vec<_> = changes_of(&app, &activity.id).await.iter().map(|change| change["subject"].clone()).collect();
+    let subjects: Vec<_> =
+        changes_of(&app, &activity.id).await.iter().map(|change| change["subject"].clone()).collect();
     assert_eq!(subjects[..2], [json!(order_no), json!(format!("{}/a", activity.id))]);
     assert!(subjects[2..].iter().all(|subject| *subject == activity.id) && subjects.len() > 2, "{subjects:?}");
     app.call_admin(Method::GET, "/changes?activity=No", &Value::Null).await.is_problem(400, "invalid_request");

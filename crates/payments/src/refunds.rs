@@ -114,6 +114,14 @@ async fn record_result<R: Redis, S: Sql>(
     now: Millis,
 ) -> Result<Option<FailedAttempt>, StoreError> {
     let failed = |reason| Some(FailedAttempt { order_no: due.order_no.clone(), reason });
+    let named = match &result {
+        Ok(RefundStatus::Pending { refund_id } | RefundStatus::Succeeded { refund_id }) => refund_id.as_str(),
+        _ => "",
+    };
+    let result = match refund_parts::is_of_another(sql, due, named).await? {
+        true => Err(ProviderError::refusal(format!("the provider named {named}, another refund of this payment"))),
+        false => result,
+    };
     match result {
         Ok(RefundStatus::Pending { refund_id }) => {
             refunds::record_attempt(sql, due, &RefundAttempt::Accepted(refund_id)).await?;

@@ -7,8 +7,10 @@ use domain::{
     },
     http::{
         body,
-        problem::{Code, Problem},
+        problem::{Code, FieldError, Problem},
     },
+    stripe,
+    webhook::PaymentProvider,
 };
 use operations::commands::documents::ExportedOrder;
 use orders::ledger::{order_changes::Canceller, order_rows};
@@ -51,6 +53,14 @@ pub async fn refund(call: &Call<'_>) -> Result<Outcome, ApiError> {
         }
     };
     let ledger = SpinLedger::open().await;
+    if let Some(amount) = amount {
+        let row = order_rows::load(&ledger, &order_no).await?.ok_or_else(unknown_order)?;
+        let step = stripe::step(&row.order.money.currency);
+        if row.provider == PaymentProvider::Stripe.as_str() && amount % step != 0 {
+            let error = FieldError::new("/amount", format!("must be a multiple of {step}, in which Stripe refunds"));
+            return Err(Problem::invalid(vec![error]).into());
+        }
+    }
     let by_id = part.as_ref().map(|(amount, id)| (*amount, id.as_str()));
     let decided = match commands::refund_by_operator(&ledger, &order_no, by_id, Clock::Ledger).await? {
         RefundDecided::Decided(decided) => decided,

@@ -185,7 +185,7 @@ test("a paid order prints as a receipt", async ({ page }) => {
   const order = new URL(page.url()).searchParams.get("order_no");
   await call("POST", `/api/admin/orders/${order}/refund`, { token: operatorToken(), body: { amount: 500, reason: "It came late" }, headers: { "idempotency-key": order } });
   await page.reload();
-  await expect(page.locator("#facts")).toContainText("Sent back to you€5.00");
+  await expect(page.locator("#facts")).toContainText("Refund€5.00");
   await page.evaluate(() => (globalThis.print = () => dispatchEvent(new Event("beforeprint"))));
   await page.getByTestId("print").click();
   await page.emulateMedia({ media: "print" });

@@ -9,6 +9,7 @@ use domain::{
     webhook::{PaymentProvider, ProviderCallback},
 };
 use futures::future::join;
+use operations::commands::inbox::{self, InboxKind};
 use payments::{
     callbacks::{
         self, CallbackEffect,
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use stores::{
     Redis, Sql, StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
+    ledger::row_reader::RowReader,
 };
 
 use crate::{
@@ -45,6 +47,10 @@ struct Bank {
     /// How many answers to refunds are lost.
     lost_answers: Cell<u32>,
     status: Cell<Option<&'static str>>,
+    /// Whether it makes no refund: as much is not left.
+    refuses: Cell<bool>,
+    /// Whether it takes each part for the first one.
+    ignores_parts: Cell<bool>,
 }
 
 impl Bank {
@@ -65,7 +71,13 @@ impl HttpClient for &Bank {
         let call = serde_json::from_str::<Value>(&body).unwrap_or_default();
         let field = |name: &str| body.split('&').find_map(|field| Some(field.strip_prefix(name)?.to_owned()));
         let amount = call["data"]["amount"].as_i64().or_else(|| field("amount=")?.parse().ok());
-        let answer = if let Some(amount) = amount {
+        let mut status = 200;
+        let answer = if amount.is_some() && self.refuses.get() {
+            status = 400;
+            json!({"error": {"param": "amount", "message": "too large"}})
+        } else if amount.is_some() && self.ignores_parts.get() {
+            self.document(0)
+        } else if let Some(amount) = amount {
             let key = headers.into_iter().find(|(name, _)| *name == "idempotency-key").expect("a key").1;
             let known = self.refunds.borrow().iter().position(|(known, ..)| *known == key);
             let index = known.unwrap_or_else(|| {
@@ -86,7 +98,7 @@ impl HttpClient for &Bank {
             let id = call["data"]["refund"].as_str().or(url.rsplit('/').next()).expect("an id");
             self.document(id.trim_start_matches("re_").parse::<usize>().expect("a number") - 1)
         };
-        Ok(HttpResponse { status: 200, headers: Vec::new(), body: answer.to_string().into_bytes() })
+        Ok(HttpResponse { status, headers: Vec::new(), body: answer.to_string().into_bytes() })
     }
 }
 
@@ -187,6 +199,11 @@ async fn a_part_keeps_the_order_paid_and_a_later_refund_gives_back_the_rest() {
         case.succeeded("re_1", 30, 30).await;
         case.succeeded("re_1", 30, 30).await;
         assert_eq!((case.returned().await, bank.amounts()), (30, vec![30]), "{name}");
+        let revenue = case
+            .fixture
+            .sql
+            .run("SELECT refunded FROM revenue WHERE activity = ?1", vec![case.order_no.activity().as_str().into()]);
+        assert_eq!(RowReader::new(revenue.await.unwrap().remove(0)).int().unwrap(), 30, "{name}");
         assert_eq!(case.fixture.open_refunds().await, [], "{name}");
         assert_eq!(case.fixture.units().await, (4, 0, 1), "{name}");
 
@@ -215,9 +232,9 @@ async fn all_refunds_together_are_no_more_than_what_was_paid() {
         assert_eq!((order.status, changed), (OrderStatus::Refunding, true), "{name}");
         assert!(!done(case.refund(Some((40, "c"))).await).1, "{name}");
         case.send(0).await;
-        let mut amounts = bank.amounts();
-        amounts.sort_unstable();
-        assert_eq!(amounts, [40, 60], "{name}");
+        case.succeeded("re_1", 60, 60).await;
+        case.send(1).await;
+        assert_eq!(bank.amounts(), [60, 40], "{name}");
     }
 }
 
@@ -250,13 +267,11 @@ async fn a_part_whose_answer_is_lost_is_made_once_and_what_is_left_is_right() {
                 case.succeeded("re_1", 30, 30).await;
             }
             case.fixture.request_refund(&case.order_no).await.unwrap();
+            bank.status.set(Some("succeeded"));
             for hours in 1..4 {
                 case.send(hours).await;
             }
-            let mut amounts = bank.amounts();
-            amounts.sort_unstable();
-            assert_eq!(amounts, [30, 70], "{name}, reported: {is_reported}");
-            bank.status.set(Some("succeeded"));
+            assert_eq!(bank.amounts(), [30, 70], "{name}, reported: {is_reported}");
             for hours in 4..8 {
                 case.send(hours * 10).await;
             }
@@ -264,6 +279,70 @@ async fn a_part_whose_answer_is_lost_is_made_once_and_what_is_left_is_right() {
             assert_eq!(case.fixture.open_refunds().await, [], "{name}");
             assert_eq!((bank.amounts().len(), parked_callbacks(&case.fixture).await), (2, vec![]), "{name}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_part_that_the_provider_refuses_is_not_taken_for_done_and_what_is_left_waits_for_it() {
+    for (ledger, provider) in all() {
+        let bank = Bank::default();
+        let case = Case::paid(ledger, provider, &bank).await;
+        let name = &case.name;
+        bank.refuses.set(true);
+        done(case.refund(Some((30, "one"))).await);
+        case.send(0).await;
+        case.fixture.request_refund(&case.order_no).await.unwrap();
+        case.send(1).await;
+        let open = case.fixture.open_refunds().await;
+        let part = open.iter().find(|refund| !refund.part.is_empty()).expect("the part");
+        assert!(open.len() == 2 && !part.last_error.is_empty(), "{name}: {open:?}");
+        let in_inbox = inbox::load(&case.fixture.redis, &case.fixture.sql, "", NOW, None).await.unwrap();
+        assert!(in_inbox.iter().any(|item| item.kind == InboxKind::FailedRefund), "{name}: {in_inbox:?}");
+        bank.refuses.set(false);
+        bank.status.set(Some("succeeded"));
+        for hours in 2..4 {
+            case.send(hours * 10).await;
+        }
+        assert_eq!(bank.amounts(), [30, 70], "{name}");
+        case.fixture.assert_status(&case.order_no, OrderStatus::Refunded, name).await;
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_is_heard_before_the_answer_is_no_failure_of_a_part_by_hand() {
+    for (ledger, provider) in all() {
+        let bank = Bank::default();
+        let case = Case::paid(ledger, provider, &bank).await;
+        let name = &case.name;
+        bank.lost_answers.set(2);
+        done(case.refund(Some((30, "one"))).await);
+        case.send(0).await;
+        assert_eq!(case.apply("f", "refund.failed", "re_1", 30).await, CallbackEffect::NoChange, "{name}");
+        assert_eq!(parked_callbacks(&case.fixture).await, vec![], "{name}");
+        bank.status.set(Some("failed"));
+        case.send(1).await;
+        bank.status.set(Some("succeeded"));
+        for hours in 2..4 {
+            case.send(hours * 10).await;
+        }
+        assert_eq!((bank.amounts(), case.returned().await), (vec![30, 30], 30), "{name}");
+        assert_eq!(case.fixture.open_refunds().await, [], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_takes_each_part_for_the_first_one_has_given_back_the_first_one_only() {
+    for ledger in LEDGERS {
+        let bank = Bank::default();
+        let case = Case::paid(ledger, PaymentProvider::Webhook, &bank).await;
+        bank.status.set(Some("succeeded"));
+        done(case.refund(Some((30, "one"))).await);
+        case.send(0).await;
+        bank.ignores_parts.set(true);
+        done(case.refund(Some((20, "two"))).await);
+        case.send(1).await;
+        let open = case.fixture.open_refunds().await;
+        assert!(open.len() == 1 && open[0].last_error.contains("another refund"), "{ledger}: {open:?}");
     }
 }
 
@@ -304,6 +383,7 @@ async fn a_part_beside_one_by_hand_leaves_what_neither_gave_back() {
         case.succeeded("by hand", 20, 20).await;
         assert!(matches!(case.refund(Some((81, "a"))).await, RefundDecided::AtMost(80)), "{name}");
         done(case.refund(Some((30, "a"))).await);
+        assert!(matches!(case.refund(Some((51, "b"))).await, RefundDecided::AtMost(50)), "{name}");
         case.send(0).await;
         case.succeeded("re_1", 30, 50).await;
         assert_eq!(case.returned().await, 50, "{name}");

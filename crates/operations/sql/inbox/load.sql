@@ -26,6 +26,10 @@ FROM (
   FROM (SELECT * FROM refunds WHERE state <> 'confirmed' ORDER BY next_try_at LIMIT 1000) AS open
   WHERE last_error <> ''
   UNION ALL
+  SELECT 'failed_refund', order_no, '', requested_at, ''
+  FROM (SELECT * FROM refund_parts WHERE state <> 'confirmed' ORDER BY next_try_at LIMIT 1000) AS parts
+  WHERE last_error <> ''
+  UNION ALL
   SELECT
     'overpayment', p.order_no, '',
     COALESCE(

@@ -1,8 +1,19 @@
 (
-  (
-    SELECT CASE WHEN CAST(COALESCE(SUM(told.amount), 0) AS BIGINT) > {own} THEN CAST(COALESCE(SUM(told.amount), 0) AS BIGINT) ELSE {own} END
-    FROM partial_refunds told
-    WHERE told.payment = {payment} AND told.refund = ''
+  {own} + (
+    SELECT CASE WHEN told > confirmed THEN told - confirmed ELSE 0 END
+    FROM (
+      SELECT
+        (
+          SELECT CAST(COALESCE(SUM(t.amount), 0) AS BIGINT)
+          FROM partial_refunds t
+          WHERE t.payment = {payment} AND t.refund = ''
+        ) AS told,
+        (
+          SELECT CAST(COALESCE(SUM(c.amount), 0) AS BIGINT)
+          FROM refund_parts c
+          WHERE c.payment = {payment} AND c.state = 'confirmed'
+        ) AS confirmed
+    ) AS sums
   ) + (
     SELECT CAST(COALESCE(SUM(made.amount), 0) AS BIGINT)
     FROM partial_refunds made

@@ -53,8 +53,10 @@ pub async fn succeeded<R: Redis, S: Sql>(
         Some(KnownPart::Failed) => return Ok(CallbackOutcome::NoChange),
         Some(_) => {
             refund_parts::confirm(sql, callback).await?;
-            let reported = partial_refunds::add(sql, RefundKind::Orders, callback).await?;
-            if reported < order.money.amount {
+            if !partial_refunds::is_told_by_charge(callback) {
+                partial_refunds::add(sql, RefundKind::Orders, callback).await?;
+            }
+            if partial_refunds::load_reported(sql, &callback.payment).await? < order.money.amount {
                 return Ok(CallbackOutcome::PartRefunded);
             }
             // All of it is back: this was the last report, of a refund of its own.
@@ -113,7 +115,9 @@ async fn of_whole<S: Sql>(
     } else if partial_refunds::is_told_by_charge(callback) {
         (is_own, CallbackOutcome::PartRefunded)
     } else {
-        (partial_refunds::add(sql, kind, callback).await? >= total.amount, CallbackOutcome::PartRefunded)
+        partial_refunds::add(sql, kind, callback).await?;
+        let reported = partial_refunds::load_reported(sql, &callback.payment).await?;
+        (reported >= total.amount, CallbackOutcome::PartRefunded)
     };
     Ok(if is_whole { Ok(whole) } else { Err(outcome) })
 }
@@ -129,6 +133,8 @@ pub async fn of_order_failed<S: Sql>(
         return Ok(CallbackOutcome::UnknownPayment);
     }
     match refund_parts::find(sql, callback).await? {
+        // The answer, or that to the repeated call, tells of the failure.
+        None if refund_parts::may_be_unanswered(sql, callback).await? => return Ok(CallbackOutcome::NoChange),
         None => {}
         Some(KnownPart::Failed) => return Ok(CallbackOutcome::NoChange),
         Some(KnownPart::Confirmed) => return Ok(CallbackOutcome::RefundBounced),

@@ -9,7 +9,7 @@ use stores::{
 use super::{callback_rows::Callback, refunds::RefundKind};
 
 /// How much of the payment in the column `payment` is returned in parts, or is to be, in SQL; `own` is the sum of the app's
-/// parts. Of Stripe's refunds the ledger has the sum, in which the app's are; others that are not the app's are added.
+/// parts. Of Stripe's refunds the ledger has the sum, in which the confirmed ones are; others that are not the app's are added.
 fn returned(payment: &str, own: &str) -> String {
     format!(include_str!("../../sql/refunds/returned.sql"), payment = payment, own = own)
 }
@@ -54,9 +54,8 @@ fn key(callback: &Callback) -> SqlValue {
     }
 }
 
-/// Records the part of its payment that a callback reports as refunded, unless its refund is known to have failed. Returns how
-/// much of the payment the provider has reported as refunded.
-pub async fn add<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<i64, StoreError> {
+/// Records the part of its payment that a callback reports as refunded, unless its refund is known to have failed.
+pub async fn add<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Result<(), StoreError> {
     let Callback { order_no, payment, refund, money, .. } = callback;
     let params = vec![
         payment.as_str().into(),
@@ -65,15 +64,15 @@ pub async fn add<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Resu
         money.amount.into(),
         refund.as_str().into(),
     ];
-    sql.run(&format!(include_str!("../../sql/refunds/add_part.sql"), table = kind.table()), params).await?;
-    // Stripe's sum has the app's refunds, too.
-    let statement = "SELECT \
-         CAST(COALESCE(SUM(CASE WHEN refund = '' THEN amount ELSE 0 END), 0) AS BIGINT), \
-         CAST(COALESCE(SUM(CASE WHEN refund = '' THEN 0 ELSE amount END), 0) AS BIGINT) \
-         FROM partial_refunds WHERE payment = ?1";
-    let rows = sql.run(statement, vec![payment.as_str().into()]).await?;
-    let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
-    Ok(row.int()?.max(row.int()?))
+    sql.run(&format!(include_str!("../../sql/refunds/add_part.sql"), table = kind.table()), params).await.map(drop)
+}
+
+/// Returns how much of a payment the provider has reported as refunded.
+pub async fn load_reported<S: Sql>(sql: &S, payment: &str) -> Result<i64, StoreError> {
+    let own = "(SELECT CAST(COALESCE(SUM(own.amount), 0) AS BIGINT) FROM refund_parts own \
+         WHERE own.payment = ?1 AND own.state = 'confirmed')";
+    let rows = sql.run(&format!("SELECT {}", returned("?1", own)), vec![payment.into()]).await?;
+    RowReader::new(rows.into_iter().next().unwrap_or_default()).int()
 }
 
 /// Forgets a part whose refund failed. What Stripe reported of the charge no longer holds: its next report does.

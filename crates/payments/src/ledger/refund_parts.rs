@@ -9,7 +9,7 @@ use stores::{
     ports::{Sql, SqlValue, StoreError},
 };
 
-use super::{callback_rows::Callback, partial_refunds::returned_of_order};
+use super::{callback_rows::Callback, partial_refunds::returned_of_order, refunds::Refund};
 
 /// Requests a part of a paid order, once for each `id`. Returns whether this call did.
 pub async fn request<S: Sql>(
@@ -73,6 +73,26 @@ pub async fn find<S: Sql>(sql: &S, callback: &Callback) -> Result<Option<KnownPa
         "confirmed" => KnownPart::Confirmed,
         _ => KnownPart::Current,
     }))
+}
+
+/// Whether a callback may be about a part whose refund the provider has not named yet.
+pub async fn may_be_unanswered<S: Sql>(sql: &S, callback: &Callback) -> Result<bool, StoreError> {
+    let statement = "SELECT 1 FROM refund_parts WHERE payment = ?1 AND amount = ?3 AND refund = '' \
+         AND state = 'requested' AND attempts > 0 AND NOT EXISTS (SELECT 1 FROM partial_refunds p \
+           WHERE p.payment = ?1 AND p.refund = CAST(?2 AS TEXT))";
+    let Callback { payment, refund, money, .. } = callback;
+    let params = vec![payment.as_str().into(), refund.as_str().into(), money.amount.into()];
+    Ok(!sql.run(statement, params).await?.is_empty())
+}
+
+/// Whether a refund that the provider names for `due` is known as another one of the payment.
+pub async fn is_of_another<S: Sql>(sql: &S, due: &Refund, refund: &str) -> Result<bool, StoreError> {
+    let statement = "SELECT 1 FROM refund_parts WHERE payment = ?1 AND refund = CAST(?2 AS TEXT) \
+           AND id <> CAST(?3 AS TEXT) \
+         UNION ALL SELECT 1 FROM refunds WHERE order_no = ?4 AND payment = ?1 AND refund = CAST(?2 AS TEXT) \
+           AND CAST(?3 AS TEXT) <> ''";
+    let params = [&due.payment, refund, &due.part, &due.order_no].map(SqlValue::from).into();
+    Ok(!refund.is_empty() && !sql.run(statement, params).await?.is_empty())
 }
 
 /// Records that the refund that a callback names has succeeded.

@@ -150,10 +150,9 @@ fn parse_rows(kind: RefundKind, rows: Vec<Vec<SqlValue>>) -> Result<Vec<Refund>,
     rows.into_iter().map(parse_row).collect()
 }
 
-/// Whether no report of a refund may be about a part whose answer is missing: what is left would be less than it is.
-const PARTS_ARE_KNOWN: &str = "NOT EXISTS (SELECT 1 FROM refund_parts q \
-     JOIN partial_refunds p ON p.payment = q.payment AND p.amount = q.amount AND p.refund <> '' \
-     WHERE q.order_no = r.order_no AND q.state = 'requested')";
+/// Whether all parts are confirmed: what is left is not known before.
+const PARTS_ARE_DONE: &str =
+    "NOT EXISTS (SELECT 1 FROM refund_parts q WHERE q.order_no = r.order_no AND q.state <> 'confirmed')";
 
 /// Claims up to `limit` due refunds of each kind. Their next attempt is moved ahead, so that no two sweepers send the
 /// same refund at the same time.
@@ -164,7 +163,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<R
             include_str!("../../sql/refunds/claim_due.sql"),
             table = kind.table(),
             key_column = kind.key_column(),
-            is_ready = if kind == RefundKind::Orders { PARTS_ARE_KNOWN } else { "1 = 1" },
+            is_ready = if kind == RefundKind::Orders { PARTS_ARE_DONE } else { "1 = 1" },
             columns = columns(kind),
         );
         claimed.extend(parse_rows(kind, sql.run(&statement, vec![now.0.into(), limit.into()]).await?)?);

@@ -132,13 +132,10 @@ impl<C: HttpClient> Provider for Stripe<C> {
             self.call("GET", &format!("/v1/refunds/{}", refund.refund), String::new(), "").await?
         };
         // No callback has told of a part that was refunded in Stripe's dashboard.
-        if response.error().is_some_and(|error| error.param.as_deref() == Some("amount")) {
+        if refund.part.is_empty() && response.error().is_some_and(|error| error.param.as_deref() == Some("amount")) {
             let left = self.left_of(refund).await?;
             if left.amount <= 0 {
                 return Ok(RefundStatus::Succeeded { refund_id: String::new() });
-            }
-            if !refund.part.is_empty() {
-                return Err(ProviderError::refusal(format!("of the payment only {} is left", left.amount)));
             }
             response = self.create_refund(refund, &left, &format!("_{}", left.amount)).await?;
         }

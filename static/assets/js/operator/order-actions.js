@@ -40,8 +40,6 @@ const ACTIONS = {
     async run(button, order) {
       const { currency, refundable_amount: rest } = order;
       const decimals = currencyDecimals(currency);
-      // One key for one decision: a second click on the same dialog refunds nothing more.
-      const key = crypto.randomUUID();
       const answer = await ask({
         title: t("order.refund.ask"), text: t("order.refund.follows", { amount: money(rest, currency) }), yes: t("order.refund"),
         fields: [
@@ -52,7 +50,12 @@ const ACTIONS = {
       });
       if (!answer) return;
       const amount = toMinorUnits(answer.amount, decimals);
-      await post(button, order, "refund", { amount, reason: answer.reason }, { headers: { "idempotency-key": key } });
+      // The same key until the server has answered that it is done: whoever tries again refunds nothing more.
+      const name = `refund ${order.order_no} ${amount}`;
+      const key = sessionStorage.getItem(name) ?? crypto.randomUUID();
+      sessionStorage.setItem(name, key);
+      const isDone = await post(button, order, "refund", { amount, reason: answer.reason }, { headers: { "idempotency-key": key } });
+      if (isDone) sessionStorage.removeItem(name);
     },
   },
 };

@@ -241,7 +241,7 @@ export const words = {
   "order.number": "Full order number",
   "order.created": "Ordered",
   "order.paid_at": "Paid",
-  "order.part_refunded": "Sent back to you",
+  "order.part_refunded": "Refund",
   "order.paid_at.free": "Confirmed",
 
   "orders.title": "My orders",

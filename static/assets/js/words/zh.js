@@ -241,7 +241,7 @@ export const words = {
   "order.number": "完整订单编号",
   "order.created": "下单时间",
   "order.paid_at": "付款时间",
-  "order.part_refunded": "已退款",
+  "order.part_refunded": "退款",
   "order.paid_at.free": "确认时间",
 
   "orders.title": "我的订单",
