@@ -185,7 +185,7 @@ pub async fn request_refund<S: Sql>(sql: &S, order_no: &OrderNo, now: impl Into<
 #[derive(Debug)]
 pub enum RefundDecided {
     /// The order is refunded, or a part of it; or was, by the same request.
-    Decided(Decided),
+    Decided(Box<Decided>),
     /// The request was made before, with this amount.
     OtherAmount(i64),
     /// The order is paid, and as much can be given back.
@@ -212,7 +212,7 @@ pub async fn refund_by_operator<S: Sql>(
             Some(_) => {
                 target.push(OrderStatus::Paid);
                 let changed = if is_new { order_rows::load(sql, order_no).await? } else { None };
-                return Ok(RefundDecided::Decided(compare(sql, order_no, changed, &target, now).await?));
+                return Ok(RefundDecided::Decided(Box::new(compare(sql, order_no, changed, &target, now).await?)));
             }
             None => {}
         }
@@ -231,7 +231,7 @@ pub async fn refund_by_operator<S: Sql>(
             let returned = partial_refunds::load_returned(sql, order_no).await?;
             Ok(RefundDecided::AtMost(order.money.amount - returned))
         }
-        _ => Ok(RefundDecided::Decided(decided)),
+        _ => Ok(RefundDecided::Decided(Box::new(decided))),
     }
 }
 

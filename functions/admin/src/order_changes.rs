@@ -63,7 +63,7 @@ pub async fn refund(call: &Call<'_>) -> Result<Outcome, ApiError> {
     }
     let by_id = part.as_ref().map(|(amount, id)| (*amount, id.as_str()));
     let decided = match commands::refund_by_operator(&ledger, &order_no, by_id, Clock::Ledger).await? {
-        RefundDecided::Decided(decided) => decided,
+        RefundDecided::Decided(decided) => *decided,
         RefundDecided::OtherAmount(amount) => {
             let detail = format!("This Idempotency-Key was used for a refund of {amount}.");
             return Err(Problem::new(Code::StateConflict, detail).into());

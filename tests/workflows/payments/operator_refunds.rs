@@ -462,25 +462,24 @@ async fn a_request_that_dies_at_any_call_is_repeated_as_one_part() {
 #[tokio::test]
 async fn a_sweep_that_dies_at_any_call_sends_a_part_once() {
     for provider in PROVIDERS {
-        let bank = RefCell::new(Bank::default());
+        let bank = &Bank::default();
         crash_at_every_call_and_recover(
             1,
             async |fixture| {
-                *bank.borrow_mut() = Bank::default();
+                bank.refunds.borrow_mut().clear();
+                bank.status.set(None);
                 let order_no = fixture.pending_order(1, "ada", 1).await;
                 fixture.open_session(&order_no, provider, NOW).await.unwrap();
                 fixture.payment_succeeded(&order_no, "e").await.unwrap();
                 refund(fixture, &order_no, Some((30, "one"))).await.unwrap();
             },
             async |fixture| {
-                let bank = bank.borrow();
                 bank.status.set(Some("succeeded"));
-                let providers = providers(provider, &*bank, &*bank);
+                let providers = providers(provider, bank, bank);
                 send_due(&fixture.redis, &fixture.sql, &providers, NOW, 10).await.map(drop)
             },
             async |fixture| {
-                let bank = bank.borrow();
-                let providers = providers(provider, &*bank, &*bank);
+                let providers = providers(provider, bank, bank);
                 for hours in 1..3 {
                     let now = NOW.plus(hours * 3_600_000);
                     send_due(&fixture.redis, &fixture.sql, &providers, now, 10).await.unwrap();
@@ -488,7 +487,7 @@ async fn a_sweep_that_dies_at_any_call_sends_a_part_once() {
                 fixture.recover().await;
             },
             async |fixture, point| {
-                assert_eq!(bank.borrow().amounts(), [30], "{point}");
+                assert_eq!(bank.amounts(), [30], "{point}");
                 assert_eq!(fixture.open_refunds().await, [], "{point}");
             },
         )
