@@ -22,9 +22,11 @@ for (const colorScheme of ["light", "dark"]) {
     await untilText(page, "orders-state", words["orders.none"]);
     expect(await accessibilityViolations(page), "the orders").toEqual([]);
     const draft = await copyAsDraft(id);
+    const { order } = await createOrder();
     await openDesk(page);
     for (const [path, part] of [
       ["/admin", `row-${id}`], [deskOf(id), "stock-item"], [deskOf(draft), "checks"], [editorOf(id), "f-save"], ["/admin/orders", "lookup"],
+      [`/admin/order?no=${order}`, "order-status"],
       ["/admin/inbox", "inbox-title"], ["/admin/buyers", "ban-form"], ["/admin/changes", "change"],
     ]) {
       await page.goto(path);

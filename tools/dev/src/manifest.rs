@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 /// The target of all functions.
-pub const TARGET: &str = "wasm32-wasip2";
+const TARGET: &str = "wasm32-wasip2";
 
 /// The parts of a manifest that the tools use.
 #[derive(Debug, Deserialize)]

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::{engine::target_directory, manifest::TARGET};
+use crate::engine::target_directory;
 
 /// Variables of the app for the interop suite: where the events endpoint of the tests listens.
 const INTEROP_VARIABLES: [&str; 2] =
@@ -63,7 +63,7 @@ pub struct Step {
 /// Builds the selected suites and returns them; all suites if `selected` is empty. `long` includes the long tests.
 pub fn suites(root: &Path, selected: &[String], long: bool) -> Result<Vec<Suite>> {
     let is_selected = |name: &str| selected.is_empty() || selected.iter().any(|selected| selected == name);
-    let mut suites = vec![lint(root)?, browser(root), interop(root)?];
+    let mut suites = vec![lint(root), browser(root), interop(root)?];
     if selected.is_empty() || selected.iter().any(|name| suites.iter().all(|suite| suite.name != *name)) {
         suites.extend(rust(root, is_selected("unit"), long)?);
     }
@@ -75,7 +75,7 @@ pub fn suites(root: &Path, selected: &[String], long: bool) -> Result<Vec<Suite>
     Ok(suites)
 }
 
-fn lint(root: &Path) -> Result<Suite> {
+fn lint(root: &Path) -> Suite {
     let cargo = |name: &str, arguments: &[&str]| {
         // A lower priority, because suites that measure time run beside it.
         let mut command = Command::new("nice");
@@ -87,20 +87,13 @@ fn lint(root: &Path) -> Result<Suite> {
         command.current_dir(root.join(folder)).args(["run", "--silent", script]);
         Step { name: format!("npm run {script} in {folder}"), command, is_single_test: true }
     };
-    let clippy = ["clippy", "--release", "--locked", "--workspace"];
-    let mut functions =
-        cargo("clippy for WebAssembly", &[&clippy[..], &["--target", TARGET, "--exclude", "tests"]].concat());
-    for tool in fs::read_dir(root.join("tools"))? {
-        functions.command.arg("--exclude").arg(tool?.file_name());
-    }
-    let mut host = cargo("clippy for this machine", &[&clippy[..], &["--all-targets"]].concat());
-    for step in [&mut functions, &mut host] {
-        step.command.args(["--", "-D", "warnings"]);
-    }
+    // For this machine only: no code of the functions is for WebAssembly alone.
+    let clippy = ["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let clippy = cargo("cargo clippy", &clippy);
     let format = cargo("cargo fmt --check", &["fmt", "--all", "--check"]);
     let openapi = "tests/openapi";
-    let steps = vec![npm(openapi, "lint"), npm(openapi, "types"), npm("clients/js", "test"), format, functions, host];
-    Ok(Suite { name: "lint".to_owned(), steps, sources: vec![] })
+    let steps = vec![npm(openapi, "lint"), npm(openapi, "types"), npm("clients/js", "test"), format, clippy];
+    Suite { name: "lint".to_owned(), steps, sources: vec![] }
 }
 
 /// The suite `unit`, and one suite for each test target of the package `tests`.
