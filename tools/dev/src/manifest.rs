@@ -9,9 +9,6 @@ use std::{
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// The target of all functions.
-const TARGET: &str = "wasm32-wasip2";
-
 /// The parts of a manifest that the tools use.
 #[derive(Debug, Deserialize)]
 pub struct Manifest {
@@ -67,7 +64,7 @@ mod tests {
         let manifest: toml::Table = fs::read_to_string(root.join("spin.toml")).expect("read").parse().expect("TOML");
         for (id, component) in manifest["component"].as_table().expect("components") {
             let build = &component["build"];
-            let command = format!("cargo build -p {id} --target {TARGET} --release");
+            let command = format!("cargo build -p {id} --target wasm32-wasip2 --release");
             assert!(build["command"].as_str().is_some_and(|text| text.ends_with(&command)), "{build}");
             let globs = build["watch"].as_array().expect("globs").iter().filter_map(toml::Value::as_str);
             let watched: Vec<_> = globs.map(|glob| glob.trim_end_matches("/**/*")).collect();
