@@ -31,6 +31,16 @@ test("each mistake is told at its field with what is right, all at once, and on 
   await complaint(page, "A whole number, 1 or more.");
 });
 
+test("a sale whose title has no letters for an id gets one", async ({ page }) => {
+  await openDesk(page, "/admin/edit");
+  await page.getByTestId("f-title").fill("旁轴相机");
+  for (const [name, text] of Object.entries({ name: "机身", price: "18.99", total: "3" })) await page.getByTestId(`f-sku-${name}`).fill(text);
+  await saveSale(page);
+  const id = new URL(page.url()).searchParams.get("id");
+  expect(id).toMatch(/^sale-[0-9a-f]{6}$/);
+  expect((await callAdmin("GET", `/activities/${id}`)).skus[0].sku).toBe("item-1");
+});
+
 test("what is typed stays in the tab until it is saved or discarded", async ({ page }) => {
   const { id } = await publish();
   await openDesk(page, editorOf(id));

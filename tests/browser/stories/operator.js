@@ -96,13 +96,15 @@ test("the list says the state of each sale in words, and shows those of one stat
   const { id: open } = await publish({ title: `Open, ${word}` });
   const { id: paused } = await publish({ title: `Paused, ${word}` });
   await callAdmin("POST", `/activities/${paused}/pause`);
+  const { id: held } = await publish({ total: 1, title: `Held, ${word}` });
+  await reserve(held, await signIn());
   await openDesk(page);
   await page.getByTestId("search").fill(word);
-  const states = { [draft]: "Draft", [later]: "Scheduled in 2 hours", [open]: "Open, 0 % sold", [paused]: "Paused" };
+  const states = { [draft]: "Draft", [later]: "Scheduled in 2 hours", [open]: "Open, 0 % sold", [paused]: "Paused", [held]: "None left, 1 to be paid" };
   for (const [id, text] of Object.entries(states)) await untilText(page, `state-${id}`, text);
   const rows = page.getByTestId("admin-sales").locator("li");
-  await expect(rows).toHaveCount(4);
-  for (const [filter, ids] of [["draft", [draft]], ["scheduled", [later]], ["now", [open, paused]], ["ended", []]]) {
+  await expect(rows).toHaveCount(5);
+  for (const [filter, ids] of [["draft", [draft]], ["scheduled", [later]], ["now", [open, paused, held]], ["ended", []]]) {
     await page.getByTestId(`filter-${filter}`).click();
     await expect(rows).toHaveCount(ids.length);
     for (const id of ids) await expect(page.getByTestId(`row-${id}`)).toBeVisible();

@@ -86,7 +86,3 @@ function toLocalInput(text) {
 }
 
 const toRfc3339 = (text) => (text ? new Date(text).toISOString() : "");
-
-/** An id from a title: `Rangefinder, series 2` → `rangefinder-series-2`. */
-export const toId = (title) =>
-  title.normalize("NFD").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 40).replace(/-+$/, "");

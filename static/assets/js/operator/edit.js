@@ -5,12 +5,12 @@ import { duration } from "../shared/format.js";
 import { loadDraft, removeDraft, storeDraft } from "./drafts.js";
 import { showErrors, wrongs } from "./edit-errors.js";
 import { fieldNode, STEPS } from "./edit-fields.js";
-import { announcementOf, specOf, textsOf, toId } from "./edit-spec.js";
+import { announcementOf, specOf, textsOf } from "./edit-spec.js";
 import { open, setTitle } from "./frame.js";
 import { PRESETS } from "./presets.js";
 import { activityPath, explain, runAction, send, showNotice } from "./requests.js";
 import { refundRisk } from "./sale-actions.js";
-import { addSku, allTexts, fillSkus, skusOf, skuTexts } from "./sku-rows.js";
+import { addSku, allTexts, fillSkus, skusOf, skuTexts, toId } from "./sku-rows.js";
 import { t } from "./words.js";
 
 const MINUTE = 60_000;

@@ -12,6 +12,8 @@ import { hasText, t } from "./words.js";
 
 const REFRESH_INTERVAL = 5_000;
 const NONE = { items: [] };
+/** What keeps a sale from selling, or its units from coming back. */
+const STANDS_STILL = new Set(["stopped_gate", "missing_gate", "audit_not_ok", "late_orders"]);
 
 open("inbox", (main) => {
   main.append(
@@ -41,9 +43,9 @@ function row(item, callbacks, letters) {
   const parts = kind === "parked_callback" ? callbacks.filter((callback) => isOfItem(callback, callback.outcome)).map(callbackRow)
     : kind === "dead_letter" ? letters.filter((letter) => !(letter.replayed_at >= letter.died_at) && isOfItem(letter, letter.reason)).map(letterRow) : [];
   return el(
-    "li", { class: "card inbox-item", testid: `inbox-${kind}` },
+    "li", { class: "card inbox-item", "data-tone": STANDS_STILL.has(kind) && "bad", testid: `inbox-${kind}` },
     el("div", {},
-      el("h2", {}, t(`inbox.${kind}`), count > 1 && el("span", { class: "count" }, String(count))),
+      el("h2", {}, t(`inbox.${kind}`), count > 1 && el("span", { class: "count" }, `${count} ×`)),
       el("p", {}, [activity && saleLink(activity), reasonText(reason), order && !parts.length && orderNo(order)].filter(Boolean).flatMap((part, index) => [index > 0 && " · ", part])),
       el("p", { class: "todo" }, el("strong", {}, t("inbox.todo")), " ", t(`todo.${action}`)),
       el("p", { class: "quiet" }, [since && t("inbox.since", { time: exactMoment(since) }), t("runbook", { section: sectionOf(kind) })].filter(Boolean).join(" · "))),

@@ -10,16 +10,21 @@ export const orderCode = (orderNo) => orderNo.slice(-8).replace(/^.{4}/, "$&-");
 
 const TONES = { paid: "open", refunding: "paused", refunded: "ended", cancelled: "ended", expired: "ended", failed: "bad" };
 
-export const orderChip = (status) => chip(TONES[status] ?? "scheduled", t(`status.${status}`), { testid: "order-status" });
+export const orderChip = ({ status, refunded_amount: refunded }) => {
+  const isPart = status === "paid" && refunded > 0;
+  return chip(isPart ? "paused" : TONES[status] ?? "scheduled", t(isPart ? "status.part_refunded" : `status.${status}`), { testid: "order-status" });
+};
 
 export const orderLink = (orderNo) => `/admin/order?${new URLSearchParams({ no: orderNo })}`;
 
 /** A link to the order's page. */
-export const orderRow = ({ order_no: orderNo, user, quantity, sku, amount, currency, status, created_at: at }) =>
-  el("li", {}, el("a", { class: "order-row", href: orderLink(orderNo), testid: "order-row" },
+export const orderRow = (order) => {
+  const { order_no: orderNo, user, quantity, sku, amount, currency, created_at: at } = order;
+  return el("li", {}, el("a", { class: "order-row", href: orderLink(orderNo), testid: "order-row" },
     el("span", { class: "code" }, orderCode(orderNo)),
     el("span", { class: "exact who-cell" }, user),
     el("span", { class: "quiet" }, `${quantity} × ${sku}`),
     el("span", { class: "number" }, priceText(amount, currency)),
-    orderChip(status),
+    orderChip(order),
     el("time", { datetime: at, class: "quiet" }, dayAndTime(at, Date.now()))));
+};

@@ -34,7 +34,7 @@ async function load() {
   const order = await send("GET", `/orders/${encodeURIComponent(number)}`);
   setTitle(orderCode(order.order_no));
   for (const id of ["order", "behind"]) setVisible(byId(id), true);
-  show(byId("name"), [order.order_no, order.status], () => [t("order.title", { code: orderCode(order.order_no) }), " ", orderChip(order.status)]);
+  show(byId("name"), order, () => [el("span", { class: "code" }, t("order.title", { code: orderCode(order.order_no) })), " ", orderChip(order)]);
   show(byId("actions"), order, () => actionsOf(order, load));
   show(byId("facts"), order, () => facts(factsOf(order)));
   show(byId("timeline"), order, () => timelineOf(order).map(([at, text, detail]) => el("li", {},

@@ -31,6 +31,7 @@ open("orders", (main) => {
   if (text) return void find();
   byId("q").focus();
   if (activity) listAll();
+  else if (status) setText(byId("found"), t("lookup.needs_sale"));
 });
 
 /** The orders of a sale, newest first. */

@@ -69,7 +69,7 @@ const isSandbox = () => (sandbox ??= client.call("GET", "/sandbox/pay/-").then((
 /** The settings of a sale, in words. */
 export const settingsOf = (sale) => [
   [t("f.when"), period(sale.starts_at, sale.ends_at)],
-  [t("f.skus"), sale.skus.map(({ name, price, currency, total }) => `${name}: ${priceText(price, currency)}, ${total < 0 ? "∞" : count(total)}`).join("; ")],
+  [t("f.skus"), sale.skus.map(({ name, price, currency, total }) => `${total < 0 ? "∞" : count(total)} × ${name}, ${priceText(price, currency)}`).join("; ")],
   [t("f.per_user"), count(sale.per_user)],
   [t("f.pay_timeout"), duration(sale.pay_timeout_seconds)],
   [t("f.checkout"), t(`checkout.${sale.checkout}`)],

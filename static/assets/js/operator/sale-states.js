@@ -26,6 +26,7 @@ export function stateText(activity, figures) {
     const seconds = Math.ceil((Date.parse(activity.starts_at) - now()) / 60_000) * 60;
     return t("state.scheduled", { time: duration(seconds) });
   }
+  if (name === "sold_out" && figures.sold < figures.total) return t("state.all_held", { held: count(figures.total - figures.sold) });
   const share = shareSold(figures);
   return name === "open" && share !== null ? t("state.open_sold", { percent: Math.floor(share * 100) }) : t(`state.${name}`);
 }

@@ -137,7 +137,8 @@ function render() {
   show(byId("settings"), sale, () => [
     sale.announcement && el("p", { class: "calm" }, inAnyLanguage(sale.announcement)), facts(settingsOf(sale)),
   ]);
-  show(byId("dangers"), sale.state, dangers);
+  setVisible(byId("now"), state !== "ended");
+  show(byId("dangers"), [sale.state, state], () => dangers(state));
   byId("edit-settings").href = editLink("id");
   if (sale.state === "draft") void checklist(sale).then((checks) => show(byId("checks"), checks, () => checks.map(({ tone, line }) =>
     el("li", { "data-tone": tone }, line))));
@@ -162,10 +163,10 @@ const headActions = (state) => [
 const danger = (name, onclick) => el("div", { class: "rare" },
   el("div", {}, el("h3", {}, t(name)), el("p", { class: "quiet" }, t(`${name}.what`))), button(name, t(`${name}.open`), onclick, "danger"));
 
-const dangers = () => (sale.state === "draft"
+const dangers = (state) => (sale.state === "draft"
   ? danger("delete", ({ target }) => void deleteDraft(target, id))
   : [
-    danger("rotate", ({ target }) => void rotateStartKey(target, id)),
+    state !== "ended" && danger("rotate", ({ target }) => void rotateStartKey(target, id)),
     danger("rebuild", ({ target }) => void rebuild(target, id)),
-    sale.state !== "closed" && danger("close", ({ target }) => void closeSale(target, sale).then(load)),
+    state !== "ended" && danger("close", ({ target }) => void closeSale(target, sale).then(load)),
   ]);

@@ -52,12 +52,12 @@ export const allTexts = () => [...byId("f-skus").children].map((row) => ({
 }));
 
 /** The SKUs of these texts, in the format of the API; the id of a SKU without one is made of its name. */
-export const skusOf = (all) => all.map((texts) => {
+export const skusOf = (all) => all.map((texts, index) => {
   const value = (member) => texts[member].trim();
   const currency = value("currency").toUpperCase();
   const [names, items] = JSON.parse(texts.kept);
   return {
-    sku: value("sku") || value("name").normalize("NFD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-+|-+$/g, "").toLowerCase().slice(0, 40),
+    sku: value("sku") || toId(value("name"), `item-${index + 1}`),
     name: value("name"),
     names: translated(names, "zh", value("names/zh")),
     item: value("item"),
@@ -98,3 +98,12 @@ function number() {
     }
   });
 }
+
+/** The id of a sale whose title has no letter or digit for one, such as a Chinese title. */
+const ANY_ID = `sale-${crypto.randomUUID().slice(0, 6)}`;
+
+/** An id from a title: `Rangefinder, series 2` → `rangefinder-series-2`. */
+export const toId = (title, other = ANY_ID) => {
+  const id = title.normalize("NFD").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 40).replace(/-+$/, "");
+  return id || (title.trim() ? other : "");
+};
