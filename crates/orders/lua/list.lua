@@ -7,6 +7,6 @@
 local reply = { 'found' }
 for i = 3, #KEYS do
   local order = read_order(KEYS[1], KEYS[2], KEYS[i])
-  if order[1] then append(reply, string.sub(KEYS[i], -26), unpack(order, 1, 14)) end
+  if order[1] then append(reply, string.sub(KEYS[i], -26), unpack(order, 1, 15)) end
 end
 return reply

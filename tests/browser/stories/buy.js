@@ -28,6 +28,7 @@ test(STORY, { tag: "@main" }, ({ newPage, words }) => retryIfLate(async () => {
   await link.click();
   const countdown = await recordText(page.getByTestId("countdown"));
   const ticket = await recordText(page.getByTestId("ticket-step"));
+  await expect(page.getByTestId("buy")).not.toHaveText(words["sale.held"]);
   const [label, disabled] = await page.getByTestId("buy").evaluate(({ textContent, disabled }) => [textContent, disabled]);
   if (label === words["sign_in.buy"]) return "the page loaded after the start";
   expect([label, disabled]).toEqual([words["sign_in.take_part"], false]);
