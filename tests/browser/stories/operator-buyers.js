@@ -174,7 +174,7 @@ test("a complaining buyer's order is found by its code, and a part of the money 
   expect(request.postDataJSON()).toEqual({ amount: 500, reason: "It came late" });
   expect(request.headers()["idempotency-key"]).toMatch(/^[0-9a-f-]{36}$/);
   await expect(page.getByTestId("order")).toContainText("Given back so far€5.00");
-  await untilText(page, "order-status", "Paid");
+  await untilText(page, "order-status", "Partly refunded");
   await untilText(page, "timeline", "It came late");
   await expect.poll(async () => (await call("GET", `/api/orders/${order}`, { token: buyer.token })).refunded_amount).toBe(500);
 });
