@@ -50,7 +50,7 @@ const ACTIONS = {
       });
       if (!answer) return;
       const amount = toMinorUnits(answer.amount, decimals);
-      // The same key until the server has answered that it is done: whoever tries again refunds nothing more.
+      // The key stays until the server has answered: an operator who tries again refunds nothing more.
       const name = `refund ${order.order_no} ${amount}`;
       const key = sessionStorage.getItem(name) ?? crypto.randomUUID();
       sessionStorage.setItem(name, key);
