@@ -2,6 +2,7 @@
 
 pub mod bounced_refunds;
 pub mod checkout;
+pub mod crash_operator_refunds;
 pub mod crash_payments;
 pub mod delivery;
 pub mod free_orders;
@@ -13,6 +14,7 @@ pub mod overpayments;
 pub mod partial_refunds;
 pub mod payment_service;
 pub mod receipts;
+pub mod refund_case;
 pub mod refunds_at_provider;
 pub mod slow_callbacks;
 pub mod transitions;

@@ -4,20 +4,18 @@ use std::cell::{Cell, RefCell};
 
 use domain::{
     ids::OrderNo,
-    money::Money,
     order::{Order, OrderStatus},
-    webhook::{PaymentProvider, ProviderCallback},
+    webhook::PaymentProvider,
 };
 use futures::future::join;
 use operations::commands::inbox::{self, InboxKind};
 use payments::{
     callbacks::{
-        self, CallbackEffect,
+        CallbackEffect,
         parked::{self, ResolveOutcome},
     },
     commands::{CommandOutcome, RefundDecided, refund_by_operator},
     ledger::partial_refunds,
-    refunds::send_due,
 };
 use serde_json::{Value, json};
 use stores::{
@@ -27,26 +25,21 @@ use stores::{
 };
 
 use crate::{
-    at_every_call::at_every_call,
-    crash_points::crash_at_every_call_and_recover,
-    fixture::{Fixture, LEDGERS, NOW, RealFixture, new_fixture, open_connection},
+    fixture::{Fixture, LEDGERS, NOW, open_connection},
     payments::{
         bounced_refunds::{bounced_callback, parked_callbacks},
-        payment_service::providers,
-        report,
+        refund_case::{Case, on_each_ledger},
     },
 };
 
-const PROVIDERS: [PaymentProvider; 2] = [PaymentProvider::Webhook, PaymentProvider::Stripe];
-
 /// Stripe, and the bank of a payment service: it has a payment of 100, and makes one refund for each idempotency key.
 #[derive(Default)]
-struct Bank {
+pub struct Bank {
     /// The key, the amount and the part of each refund.
-    refunds: RefCell<Vec<(String, i64, String)>>,
+    pub refunds: RefCell<Vec<(String, i64, String)>>,
     /// How many answers to refunds are lost.
     lost_answers: Cell<u32>,
-    status: Cell<Option<&'static str>>,
+    pub status: Cell<Option<&'static str>>,
     /// Whether it makes no refund: as much is not left.
     refuses: Cell<bool>,
     /// Whether it takes each part for the first one.
@@ -54,7 +47,7 @@ struct Bank {
 }
 
 impl Bank {
-    fn amounts(&self) -> Vec<i64> {
+    pub fn amounts(&self) -> Vec<i64> {
         self.refunds.borrow().iter().map(|(_, amount, _)| *amount).collect()
     }
 
@@ -102,43 +95,9 @@ impl HttpClient for &Bank {
     }
 }
 
-struct Case<'a> {
-    fixture: RealFixture,
-    bank: &'a Bank,
-    provider: PaymentProvider,
-    order_no: OrderNo,
-    name: String,
-}
-
-impl<'a> Case<'a> {
-    /// A paid order of 100, whose session the provider opened.
-    async fn paid(ledger: &str, provider: PaymentProvider, bank: &'a Bank) -> Self {
-        let fixture = new_fixture(ledger, 5, 1).await;
-        let order_no = fixture.pending_order(1, "ada", 1).await;
-        fixture.open_session(&order_no, provider, NOW).await.unwrap();
-        fixture.payment_succeeded(&order_no, "e").await.unwrap();
-        Case { fixture, bank, provider, order_no, name: format!("{ledger} {}", provider.as_str()) }
-    }
-
+impl Case<'_, Bank> {
     async fn refund(&self, part: Option<(i64, &str)>) -> RefundDecided {
         refund(&self.fixture, &self.order_no, part).await.unwrap()
-    }
-
-    async fn send(&self, hours: i64) {
-        let (fixture, providers) = (&self.fixture, providers(self.provider, self.bank, self.bank));
-        send_due(&fixture.redis, &fixture.sql, &providers, NOW.plus(hours * 3_600_000), 10).await.unwrap();
-    }
-
-    /// Applies what the provider reports of a refund.
-    async fn apply(&self, id: &str, kind: &str, refund: &str, amount: i64) -> CallbackEffect {
-        let callback = ProviderCallback {
-            id: format!("{id}-{}", self.order_no),
-            money: Money::new(amount, "EUR"),
-            refund_id: refund.to_owned(),
-            provider: Some(self.provider),
-            ..report(kind, &self.order_no, &format!("pay-{}", self.order_no))
-        };
-        callbacks::apply(&self.fixture.redis, &self.fixture.sql, &callback, NOW).await.unwrap()
     }
 
     /// Reports a refund as succeeded; of Stripe's also the charge, with the sum of its refunds.
@@ -154,7 +113,7 @@ impl<'a> Case<'a> {
     }
 }
 
-async fn refund<R: Redis, S: Sql>(
+pub async fn refund<R: Redis, S: Sql>(
     fixture: &Fixture<R, S>,
     order_no: &OrderNo,
     part: Option<(i64, &str)>,
@@ -177,13 +136,9 @@ fn done(decided: RefundDecided) -> (Order, bool) {
     }
 }
 
-fn all() -> impl Iterator<Item = (&'static str, PaymentProvider)> {
-    LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider)))
-}
-
 #[tokio::test]
 async fn a_part_keeps_the_order_paid_and_a_later_refund_gives_back_the_rest() {
-    for (ledger, provider) in all() {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::default();
         let case = Case::paid(ledger, provider, &bank).await;
         let name = &case.name;
@@ -220,7 +175,7 @@ async fn a_part_keeps_the_order_paid_and_a_later_refund_gives_back_the_rest() {
 
 #[tokio::test]
 async fn all_refunds_together_are_no_more_than_what_was_paid() {
-    for (ledger, provider) in all() {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::default();
         let case = Case::paid(ledger, provider, &bank).await;
         let name = &case.name;
@@ -255,7 +210,7 @@ async fn of_two_parts_at_once_that_do_not_fit_one_is_taken() {
 
 #[tokio::test]
 async fn a_part_whose_answer_is_lost_is_made_once_and_what_is_left_is_right() {
-    for (ledger, provider) in all() {
+    for (ledger, provider) in on_each_ledger() {
         for is_reported in [false, true] {
             let bank = Bank::default();
             let case = Case::paid(ledger, provider, &bank).await;
@@ -284,7 +239,7 @@ async fn a_part_whose_answer_is_lost_is_made_once_and_what_is_left_is_right() {
 
 #[tokio::test]
 async fn a_part_that_the_provider_refuses_is_not_taken_for_done_and_what_is_left_waits_for_it() {
-    for (ledger, provider) in all() {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::default();
         let case = Case::paid(ledger, provider, &bank).await;
         let name = &case.name;
@@ -310,7 +265,7 @@ async fn a_part_that_the_provider_refuses_is_not_taken_for_done_and_what_is_left
 
 #[tokio::test]
 async fn a_failure_that_is_heard_before_the_answer_is_no_failure_of_a_part_by_hand() {
-    for (ledger, provider) in all() {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::default();
         let case = Case::paid(ledger, provider, &bank).await;
         let name = &case.name;
@@ -348,7 +303,7 @@ async fn a_service_that_takes_each_part_for_the_first_one_has_given_back_the_fir
 
 #[tokio::test]
 async fn a_part_that_failed_is_sent_again_and_one_that_bounced_by_an_operator() {
-    for (ledger, provider) in all() {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::default();
         let case = Case::paid(ledger, provider, &bank).await;
         let name = &case.name;
@@ -364,9 +319,8 @@ async fn a_part_that_failed_is_sent_again_and_one_that_bounced_by_an_operator() 
         assert_eq!((case.fixture.open_refunds().await, case.returned().await), (vec![], 30), "{name}");
 
         assert_eq!(case.apply("f2", "refund.failed", "re_2", 30).await, CallbackEffect::Parked, "{name}");
-        let id = format!("f2-{}", case.order_no);
-        assert_eq!(parked_callbacks(&case.fixture).await, bounced_callback(&id), "{name}");
-        let replayed = parked::reapply(&case.fixture.redis, &case.fixture.sql, &id, NOW).await.unwrap();
+        assert_eq!(parked_callbacks(&case.fixture).await, bounced_callback("f2"), "{name}");
+        let replayed = parked::reapply(&case.fixture.redis, &case.fixture.sql, "f2", NOW).await.unwrap();
         assert_eq!(replayed, ResolveOutcome::Done(CallbackEffect::Changed), "{name}");
         case.send(2).await;
         assert_eq!((bank.amounts(), case.returned().await), (vec![30, 30, 30], 30), "{name}");
@@ -376,7 +330,7 @@ async fn a_part_that_failed_is_sent_again_and_one_that_bounced_by_an_operator() 
 /// Stripe's report of the charge has the sum of all refunds: those of the app are not counted twice.
 #[tokio::test]
 async fn a_part_beside_one_by_hand_leaves_what_neither_gave_back() {
-    for (ledger, provider) in all() {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::default();
         let case = Case::paid(ledger, provider, &bank).await;
         let name = &case.name;
@@ -396,101 +350,16 @@ async fn a_part_beside_one_by_hand_leaves_what_neither_gave_back() {
 }
 
 #[tokio::test]
-async fn a_refund_of_the_buyer_beside_an_operators_part_gives_back_all_once() {
-    for operator_first in [true, false] {
-        at_every_call(
-            async |ledger| {
-                let fixture = new_fixture(ledger, 5, 1).await;
-                fixture.paid_order(1, "ada").await;
-                fixture
-            },
-            async |redis, sql, fixture| {
-                let order_no = fixture.order_no(1);
-                if operator_first {
-                    let decided = refund_by_operator(sql, &order_no, Some((30, "one")), NOW).await.unwrap();
-                    if let RefundDecided::Decided(decided) = decided {
-                        decided.sync(redis).await;
-                    }
-                } else {
-                    let now = stores::ledger::clock::Clock::from(NOW);
-                    payments::commands::request_refund(sql, &order_no, now).await.unwrap().sync(redis).await;
-                }
-            },
-            async |fixture| {
-                let order_no = fixture.order_no(1);
-                if operator_first {
-                    fixture.request_refund(&order_no).await.unwrap();
-                } else {
-                    refund(fixture, &order_no, Some((30, "one"))).await.unwrap();
-                }
-            },
-            async |fixture, point| {
-                let order_no = fixture.order_no(1);
-                fixture.assert_status(&order_no, OrderStatus::Refunding, point).await;
-                let open = fixture.open_refunds().await;
-                assert!(matches!(open.len(), 1 | 2), "{point}: {open:?}");
-                let sum: i64 = open.iter().map(|refund| refund.rest().amount).sum();
-                assert_eq!(sum, 100, "{point}: {open:?}");
-            },
-        )
-        .await;
-    }
-}
-
-#[tokio::test]
-async fn a_request_that_dies_at_any_call_is_repeated_as_one_part() {
-    crash_at_every_call_and_recover(
-        1,
-        async |fixture| drop(fixture.paid_order(1, "ada").await),
-        async |fixture| refund(fixture, &fixture.order_no(1), Some((30, "one"))).await.map(drop),
-        async |fixture| {
-            fixture.recover().await;
-            refund(fixture, &fixture.order_no(1), Some((30, "one"))).await.unwrap();
-            fixture.recover().await;
-        },
-        async |fixture, point| {
-            let order_no = fixture.order_no(1);
-            let in_redis = orders::status::load_order(&fixture.redis, &order_no).await.unwrap().order.unwrap();
-            assert_eq!((in_redis.status, in_redis.refunded), (OrderStatus::Paid, 30), "{point}");
-            let open = fixture.open_refunds().await;
-            assert_eq!(open.len(), 1, "{point}: {open:?}");
-        },
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_sweep_that_dies_at_any_call_sends_a_part_once() {
-    for provider in PROVIDERS {
-        let bank = &Bank::default();
-        crash_at_every_call_and_recover(
-            1,
-            async |fixture| {
-                bank.refunds.borrow_mut().clear();
-                bank.status.set(None);
-                let order_no = fixture.pending_order(1, "ada", 1).await;
-                fixture.open_session(&order_no, provider, NOW).await.unwrap();
-                fixture.payment_succeeded(&order_no, "e").await.unwrap();
-                refund(fixture, &order_no, Some((30, "one"))).await.unwrap();
-            },
-            async |fixture| {
-                bank.status.set(Some("succeeded"));
-                let providers = providers(provider, bank, bank);
-                send_due(&fixture.redis, &fixture.sql, &providers, NOW, 10).await.map(drop)
-            },
-            async |fixture| {
-                let providers = providers(provider, bank, bank);
-                for hours in 1..3 {
-                    let now = NOW.plus(hours * 3_600_000);
-                    send_due(&fixture.redis, &fixture.sql, &providers, now, 10).await.unwrap();
-                }
-                fixture.recover().await;
-            },
-            async |fixture, point| {
-                assert_eq!(bank.amounts(), [30], "{point}");
-                assert_eq!(fixture.open_refunds().await, [], "{point}");
-            },
-        )
-        .await;
+async fn a_part_that_stripe_is_still_making_is_counted_once() {
+    for ledger in LEDGERS {
+        let bank = Bank::default();
+        let case = Case::paid(ledger, PaymentProvider::Stripe, &bank).await;
+        done(case.refund(Some((30, "a"))).await);
+        case.send(0).await;
+        case.apply("charge", "refund.succeeded", "", 30).await;
+        assert_eq!(case.returned().await, 30, "{ledger}");
+        let (order, _) = done(case.refund(Some((40, "b"))).await);
+        assert_eq!((order.status, order.refunded), (OrderStatus::Paid, 70), "{ledger}");
+        assert_eq!(case.returned().await, 70, "{ledger}");
     }
 }

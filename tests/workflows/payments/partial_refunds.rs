@@ -18,23 +18,19 @@ use payments::{
         callback_rows,
         refunds::{self, RefundKind},
     },
-    provider::Providers,
-    refunds::send_due,
 };
 use serde_json::{Value, json};
 use stores::http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse};
 
 use crate::{
     crash_points::crash_at_every_call,
-    fixture::{LEDGERS, NOW, RealFixture, new_fixture},
+    fixture::{LEDGERS, NOW, new_fixture},
     payments::{
         bounced_refunds::{bounced_callback, parked_callbacks, requested_refund},
-        payment_service::providers,
+        refund_case::{Case, on_each_ledger},
         report,
     },
 };
-
-const PROVIDERS: [PaymentProvider; 2] = [PaymentProvider::Webhook, PaymentProvider::Stripe];
 
 /// Stripe, and the bank of a payment service: it has a payment of 100, and refunds no more than what is left of it.
 struct Bank {
@@ -85,41 +81,7 @@ impl HttpClient for &Bank {
     }
 }
 
-/// A fixture whose bank has refunded a part of a payment by hand.
-struct Case<'a> {
-    fixture: RealFixture,
-    bank: &'a Bank,
-    provider: PaymentProvider,
-    order_no: OrderNo,
-    payment: String,
-}
-
-impl Case<'_> {
-    fn providers(&self) -> Providers<&Bank> {
-        providers(self.provider, self.bank, self.bank)
-    }
-
-    async fn send(&self, hours: i64) {
-        let now = NOW.plus(hours * 3_600_000);
-        send_due(&self.fixture.redis, &self.fixture.sql, &self.providers(), now, 10).await.unwrap();
-    }
-
-    /// Applies what the provider reports of a refund. `id` is the event's.
-    async fn apply(&self, id: &str, kind: &str, refund: &str, amount: i64) -> CallbackEffect {
-        let callback = self.callback(id, kind, refund, amount);
-        callbacks::apply(&self.fixture.redis, &self.fixture.sql, &callback, NOW).await.unwrap()
-    }
-
-    fn callback(&self, id: &str, kind: &str, refund: &str, amount: i64) -> ProviderCallback {
-        ProviderCallback {
-            id: id.to_owned(),
-            money: Money::new(amount, "EUR"),
-            refund_id: refund.to_owned(),
-            provider: Some(self.provider),
-            ..report(kind, &self.order_no, &self.payment)
-        }
-    }
-
+impl Case<'_, Bank> {
     /// Applies the report of a part that is refunded by hand: Stripe's tells of the charge, with the `sum` of its refunds.
     async fn apply_part(&self, id: &str, amount: i64, sum: i64) -> CallbackEffect {
         match self.provider {
@@ -133,24 +95,14 @@ impl Case<'_> {
     }
 }
 
-/// A paid order, whose session the provider opened.
-async fn paid<'a>(ledger: &str, provider: PaymentProvider, bank: &'a Bank) -> Case<'a> {
-    let fixture = new_fixture(ledger, 5, 1).await;
-    let order_no = fixture.pending_order(1, "ada", 1).await;
-    fixture.open_session(&order_no, provider, NOW).await.unwrap();
-    fixture.payment_succeeded(&order_no, "e").await.unwrap();
-    let payment = format!("pay-{order_no}");
-    Case { fixture, bank, provider, order_no, payment }
-}
-
 #[tokio::test]
 async fn after_a_refund_of_a_part_by_hand_the_buyer_gets_the_rest_once() {
-    for (ledger, provider) in LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider))) {
+    for (ledger, provider) in on_each_ledger() {
         for is_pending in [true, false] {
             let bank = Bank::refunded_by_hand(30);
             bank.status.set(if is_pending { "pending" } else { "succeeded" });
-            let case = paid(ledger, provider, &bank).await;
-            let name = format!("{ledger} {}", provider.as_str());
+            let case = Case::paid(ledger, provider, &bank).await;
+            let name = &case.name;
             for _ in 0..2 {
                 case.apply_part("part", 30, 30).await;
             }
@@ -180,10 +132,10 @@ async fn after_a_refund_of_a_part_by_hand_the_buyer_gets_the_rest_once() {
 
 #[tokio::test]
 async fn an_overpayment_of_which_a_part_was_refunded_by_hand_is_refunded_once() {
-    for (ledger, provider) in LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider))) {
+    for (ledger, provider) in on_each_ledger() {
         let (fixture, bank) = (new_fixture(ledger, 5, 1).await, Bank::refunded_by_hand(30));
         let (order_no, payment) = requested_refund(&fixture, RefundKind::Overpayments).await;
-        let case = Case { fixture, bank: &bank, provider, order_no, payment };
+        let case = Case { fixture, bank: &bank, provider, order_no, payment, name: ledger.to_owned() };
         assert_eq!(case.apply_part("part", 30, 30).await, CallbackEffect::Changed, "{ledger}");
         case.send(0).await;
         assert_eq!(case.apply("own", "refund.succeeded", "re_1", 70).await, CallbackEffect::Changed, "{ledger}");
@@ -198,7 +150,7 @@ async fn stripe_is_asked_what_is_left_of_a_payment_whose_refund_it_refuses() {
     for ledger in LEDGERS {
         for (by_hand, requested) in [(30, vec![70]), (100, vec![])] {
             let bank = Bank::refunded_by_hand(by_hand);
-            let case = paid(ledger, PaymentProvider::Stripe, &bank).await;
+            let case = Case::paid(ledger, PaymentProvider::Stripe, &bank).await;
             case.fixture.request_refund(&case.order_no).await.unwrap();
             case.send(0).await;
             bank.status.set("succeeded");
@@ -211,9 +163,9 @@ async fn stripe_is_asked_what_is_left_of_a_payment_whose_refund_it_refuses() {
 
 #[tokio::test]
 async fn parts_that_add_up_to_the_payment_refund_the_order() {
-    for (ledger, provider) in LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider))) {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::refunded_by_hand(100);
-        let case = paid(ledger, provider, &bank).await;
+        let case = Case::paid(ledger, provider, &bank).await;
         case.apply_part("one", 30, 30).await;
         case.apply_part("two", 20, 50).await;
         case.apply_part("one again", 30, 30).await;
@@ -235,11 +187,11 @@ async fn parts_that_add_up_to_the_payment_refund_the_order() {
 
 #[tokio::test]
 async fn a_part_that_is_reported_before_its_payment_counts() {
-    for (ledger, provider) in LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider))) {
+    for (ledger, provider) in on_each_ledger() {
         let (fixture, bank) = (new_fixture(ledger, 5, 1).await, Bank::refunded_by_hand(30));
         let order_no = fixture.pending_order(1, "ada", 1).await;
         let payment = format!("pay-{order_no}");
-        let case = Case { fixture, bank: &bank, provider, order_no, payment };
+        let case = Case { fixture, bank: &bank, provider, order_no, payment, name: ledger.to_owned() };
         assert_eq!(case.apply_part("part", 30, 30).await, CallbackEffect::Parked, "{ledger}");
         case.fixture.payment_succeeded(&case.order_no, "e").await.unwrap();
         assert_eq!(parked_callbacks(&case.fixture).await, [], "{ledger}");
@@ -251,10 +203,10 @@ async fn a_part_that_is_reported_before_its_payment_counts() {
 /// Providers guarantee no order of their callbacks.
 #[tokio::test]
 async fn a_part_whose_refund_failed_does_not_count_and_an_operator_hears_of_it() {
-    for (ledger, provider) in LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider))) {
+    for (ledger, provider) in on_each_ledger() {
         for is_late in [false, true] {
             let bank = Bank::refunded_by_hand(0);
-            let case = paid(ledger, provider, &bank).await;
+            let case = Case::paid(ledger, provider, &bank).await;
             let fail = async || case.apply("failed", "refund.failed", "part", 30).await;
             if is_late && provider == PaymentProvider::Webhook {
                 assert_eq!(fail().await, CallbackEffect::Parked, "{ledger}");
@@ -274,9 +226,9 @@ async fn a_part_whose_refund_failed_does_not_count_and_an_operator_hears_of_it()
 
 #[tokio::test]
 async fn the_refund_of_the_rest_that_failed_is_sent_again_and_one_that_bounced_by_an_operator() {
-    for (ledger, provider) in LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider))) {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::refunded_by_hand(30);
-        let case = paid(ledger, provider, &bank).await;
+        let case = Case::paid(ledger, provider, &bank).await;
         case.apply_part("part", 30, 30).await;
         case.fixture.request_refund(&case.order_no).await.unwrap();
         case.send(0).await;
@@ -303,9 +255,9 @@ async fn the_refund_of_the_rest_that_failed_is_sent_again_and_one_that_bounced_b
 /// The provider's answer says that it failed, and a late callback that it succeeded.
 #[tokio::test]
 async fn the_refund_of_the_rest_that_failed_by_an_answer_is_no_part() {
-    for (ledger, provider) in LEDGERS.into_iter().flat_map(|ledger| PROVIDERS.map(|provider| (ledger, provider))) {
+    for (ledger, provider) in on_each_ledger() {
         let bank = Bank::refunded_by_hand(30);
-        let case = paid(ledger, provider, &bank).await;
+        let case = Case::paid(ledger, provider, &bank).await;
         case.apply_part("part", 30, 30).await;
         case.fixture.request_refund(&case.order_no).await.unwrap();
         bank.status.set("failed");
@@ -324,7 +276,7 @@ async fn the_refund_of_the_rest_that_failed_by_an_answer_is_no_part() {
 async fn a_refund_of_nothing_is_not_sent_and_an_operator_hears_why() {
     for ledger in LEDGERS {
         let bank = Bank::refunded_by_hand(30);
-        let case = paid(ledger, PaymentProvider::Webhook, &bank).await;
+        let case = Case::paid(ledger, PaymentProvider::Webhook, &bank).await;
         case.apply_part("part", 30, 30).await;
         case.fixture.request_refund(&case.order_no).await.unwrap();
         bank.status.set("failed");

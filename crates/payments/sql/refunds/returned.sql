@@ -1,6 +1,6 @@
 (
   {own} + (
-    SELECT CASE WHEN told > confirmed THEN told - confirmed ELSE 0 END
+    SELECT CASE WHEN told > known THEN told - known ELSE 0 END
     FROM (
       SELECT
         (
@@ -11,8 +11,8 @@
         (
           SELECT CAST(COALESCE(SUM(c.amount), 0) AS BIGINT)
           FROM refund_parts c
-          WHERE c.payment = {payment} AND c.state = 'confirmed'
-        ) AS confirmed
+          WHERE c.payment = {payment} AND c.state {known}
+        ) AS known
     ) AS sums
   ) + (
     SELECT CAST(COALESCE(SUM(made.amount), 0) AS BIGINT)

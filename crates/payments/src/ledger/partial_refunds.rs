@@ -9,10 +9,14 @@ use stores::{
 use super::{callback_rows::Callback, refunds::RefundKind};
 
 /// How much of the payment in the column `payment` is returned in parts, or is to be, in SQL; `own` is the sum of the app's
-/// parts. Of Stripe's refunds the ledger has the sum, in which the confirmed ones are; others that are not the app's are added.
-fn returned(payment: &str, own: &str) -> String {
-    format!(include_str!("../../sql/refunds/returned.sql"), payment = payment, own = own)
+/// parts. Of Stripe's refunds the ledger has the sum, in which the app's `known` ones are, by their state; others that are not
+/// the app's are added.
+fn returned(payment: &str, own: &str, known: &str) -> String {
+    format!(include_str!("../../sql/refunds/returned.sql"), payment = payment, own = own, known = known)
 }
+
+/// The states of parts that the provider has accepted: Stripe's sum has them, also while it is still making them.
+const ACCEPTED: &str = "<> 'requested'";
 
 /// How much of a row's payment is returned in parts, for a statement about `table`.
 pub(super) fn returned_of(table: &str) -> String {
@@ -20,12 +24,12 @@ pub(super) fn returned_of(table: &str) -> String {
     let own = format!(
         "(SELECT CAST(COALESCE(SUM(own.amount), 0) AS BIGINT) FROM refund_parts own WHERE own.payment = {payment})"
     );
-    returned(&payment, &own)
+    returned(&payment, &own, ACCEPTED)
 }
 
 /// How much of an order's payment is returned in parts, for a statement about `orders`.
 pub(super) fn returned_of_order() -> String {
-    returned("orders.payment", "orders.refunded")
+    returned("orders.payment", "orders.refunded", ACCEPTED)
 }
 
 /// Returns how much of an order's payment is returned in parts, or is to be.
@@ -71,7 +75,7 @@ pub async fn add<S: Sql>(sql: &S, kind: RefundKind, callback: &Callback) -> Resu
 pub async fn load_reported<S: Sql>(sql: &S, payment: &str) -> Result<i64, StoreError> {
     let own = "(SELECT CAST(COALESCE(SUM(own.amount), 0) AS BIGINT) FROM refund_parts own \
          WHERE own.payment = ?1 AND own.state = 'confirmed')";
-    let rows = sql.run(&format!("SELECT {}", returned("?1", own)), vec![payment.into()]).await?;
+    let rows = sql.run(&format!("SELECT {}", returned("?1", own, "= 'confirmed'")), vec![payment.into()]).await?;
     RowReader::new(rows.into_iter().next().unwrap_or_default()).int()
 }
 

@@ -4,7 +4,6 @@
 //! without changing its order, because the payment came a second time or an operator decided so.
 
 use domain::{
-    ids::OrderNo,
     money::Money,
     time::{Millis, null_if_zero},
 };
@@ -16,6 +15,10 @@ use stores::{
 };
 
 use super::{callback_rows::Callback, partial_refunds};
+
+mod list;
+
+pub use list::{list_for_order, list_unconfirmed};
 
 /// What a refund is for; selects its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -39,15 +42,6 @@ impl RefundKind {
             RefundKind::Orders => "refunds",
             RefundKind::Overpayments => "overpayments",
             RefundKind::Parts => "refund_parts",
-        }
-    }
-
-    /// Names it in a list.
-    fn name(self) -> &'static str {
-        match self {
-            RefundKind::Orders => "orders",
-            RefundKind::Overpayments => "overpayments",
-            RefundKind::Parts => "parts",
         }
     }
 
@@ -360,36 +354,6 @@ impl Refund {
             RefundKind::Parts => &self.part,
         }
     }
-
-    /// Names it in a list: its kind and key.
-    #[must_use]
-    pub fn cursor(&self) -> String {
-        format!("{}/{}", self.kind.name(), self.key())
-    }
-}
-
-/// Lists up to `limit` unconfirmed refunds for operators: those of orders first, by number, then overpayments by payment, then
-/// parts. Begins after the one with the cursor `before`, unless it is empty.
-pub async fn list_unconfirmed<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<Refund>, StoreError> {
-    let (before_kind, before_key) = before.split_once('/').unwrap_or_default();
-    let mut found: Vec<Refund> = Vec::new();
-    let first = RefundKind::ALL.into_iter().position(|kind| kind.name() == before_kind).unwrap_or_default();
-    for kind in RefundKind::ALL.into_iter().skip(first) {
-        let (table, key) = (kind.table(), kind.key_column());
-        let mut params: Vec<SqlValue> = vec![(limit - found.len() as i64).into()];
-        let mut older = String::new();
-        if kind.name() == before_kind {
-            params.push(before_key.into());
-            older = format!("AND {key} < ?2");
-        }
-        let statement = format!(
-            "SELECT {} FROM {table} WHERE state <> 'confirmed' {older} ORDER BY {key} DESC \
-             LIMIT CAST(?1 AS BIGINT)",
-            columns(kind)
-        );
-        found.extend(parse_rows(kind, sql.run(&statement, params).await?)?);
-    }
-    Ok(found)
 }
 
 /// Loads the amount of an overpayment.
@@ -397,11 +361,6 @@ pub async fn load_overpayment<S: Sql>(sql: &S, payment: &str) -> Result<Option<M
     let statement = "SELECT amount, currency FROM overpayments WHERE payment = ?1";
     let row = sql.run(statement, vec![payment.into()]).await?.into_iter().next();
     row.map(|row| RowReader::new(row).money()).transpose()
-}
-
-/// Lists all refunds that name an order.
-pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<Refund>, StoreError> {
-    query(sql, "order_no = ?1", vec![order_no.to_string().into()]).await
 }
 
 async fn query<S: Sql>(sql: &S, condition: &str, params: Vec<SqlValue>) -> Result<Vec<Refund>, StoreError> {

@@ -499,15 +499,15 @@ CREATE INDEX IF NOT EXISTS refund_parts_of_payment ON refund_parts (payment);
 CREATE INDEX IF NOT EXISTS refund_parts_open ON refund_parts (next_try_at) WHERE state <> 'confirmed';
 
 -- All parts of an order, those made at the provider included, leave something of its payment: else the part is left out. Of
--- Stripe's refunds the ledger has the sum (`refund` is empty), in which the app's confirmed parts are.
+-- Stripe's refunds the ledger has the sum (`refund` is empty), in which the parts that it accepted are.
 CREATE TRIGGER IF NOT EXISTS refund_parts_fit BEFORE INSERT ON refund_parts
 BEGIN
   SELECT RAISE(IGNORE) WHERE EXISTS (SELECT 1 FROM refund_parts WHERE id = NEW.id) OR NOT EXISTS (
     SELECT 1 FROM orders WHERE order_no = NEW.order_no AND status = 'paid' AND NEW.amount + refunded
-        + (SELECT CASE WHEN told > confirmed THEN told - confirmed ELSE 0 END FROM (SELECT
+        + (SELECT CASE WHEN told > accepted THEN told - accepted ELSE 0 END FROM (SELECT
           (SELECT COALESCE(SUM(t.amount), 0) FROM partial_refunds t WHERE t.payment = NEW.payment AND t.refund = '') AS told,
-          (SELECT COALESCE(SUM(c.amount), 0) FROM refund_parts c WHERE c.payment = NEW.payment AND c.state = 'confirmed')
-            AS confirmed) AS sums)
+          (SELECT COALESCE(SUM(c.amount), 0) FROM refund_parts c WHERE c.payment = NEW.payment AND c.state <> 'requested')
+            AS accepted) AS sums)
         + (SELECT COALESCE(SUM(p.amount), 0) FROM partial_refunds p WHERE p.payment = NEW.payment AND p.refund <> ''
           AND NOT EXISTS (SELECT 1 FROM refund_parts q WHERE q.payment = p.payment AND q.refund = p.refund)) < amount);
   UPDATE orders SET refunded = refunded + NEW.amount, updated_at = NEW.requested_at, unsynced_since = NEW.requested_at
