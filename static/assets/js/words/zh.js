@@ -33,7 +33,7 @@ export const words = {
   "list.later": "即将开始",
   "list.ended": "已结束",
   "list.ended_at": "{time} 已结束",
-  "list.go": "去抢购",
+  "list.go": "进入活动",
   "chip.open": "正在抢购",
   "chip.paused": "已暂停",
 
