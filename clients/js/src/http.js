@@ -16,6 +16,7 @@ const CODE_BY_STATUS = {
  * @property {string | null} [etag] Sent as `If-None-Match`.
  * @property {number} [version] Sent as `If-Match`.
  * @property {Record<string, string>} [headers] Other headers.
+ * @property {RequestCredentials} [credentials] Without cookies by default.
  * @property {AbortSignal} [signal]
  * @property {number} [timeout] In milliseconds.
  */
@@ -37,7 +38,7 @@ const CODE_BY_STATUS = {
  */
 export function createCall({ baseUrl, fetch, now }) {
   return async function call(method, path, options = {}) {
-    const { body, token, etag, version, signal, timeout = 10_000 } = options;
+    const { body, token, etag, version, credentials = "omit", signal, timeout = 10_000 } = options;
     /** @type {Record<string, string>} */
     const headers = { accept: "application/json", ...options.headers };
     if (body !== undefined) headers["content-type"] = "application/json";
@@ -60,7 +61,7 @@ export function createCall({ baseUrl, fetch, now }) {
         body: body === undefined ? undefined : JSON.stringify(body),
         signal: controller.signal,
         redirect: "error",
-        credentials: "omit",
+        credentials,
       });
       text = await response.text();
     } catch (error) {

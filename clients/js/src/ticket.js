@@ -2,6 +2,7 @@
 
 import { Problem } from "./errors.js";
 import { randomUpTo, sleep } from "./timing.js";
+import { claimsOf } from "./token.js";
 
 /**
  * @typedef {import("../types/api.js").components["schemas"]} Schemas
@@ -84,7 +85,7 @@ export async function ticketWithCheck(client, activity, { check = "none", solveC
  */
 export function keepTicket(client, activity, { storage, signal, ...options }) {
   const key = `stampede.attempt.${activity}`;
-  const currentUser = () => subjectOf(options.token ?? client.token());
+  const currentUser = () => claimsOf(options.token ?? client.token()).sub ?? null;
   let user = currentUser();
   /** @type {Promise<Ticket> | null} */
   let ticket = null;
@@ -129,13 +130,4 @@ export function keepTicket(client, activity, { storage, signal, ...options }) {
     saveTicket,
     kept,
   };
-}
-
-/** The user of a token; null without one. @param {string | null} token @returns {string | null} */
-function subjectOf(token) {
-  try {
-    return JSON.parse(atob(/** @type {string} */ (token).split(".")[1].replace(/-/g, "+").replace(/_/g, "/"))).sub;
-  } catch {
-    return null;
-  }
 }

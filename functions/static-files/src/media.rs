@@ -42,6 +42,12 @@ pub fn is_hashed(path: &str) -> bool {
         && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// Returns whether the file belongs to one version of the client, such as `client/0.1.0/element.js`, and never changes.
+/// Those of `client/v1` do.
+pub fn is_versioned(path: &str) -> bool {
+    path.strip_prefix("client/").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,7 +17,7 @@ use crate::{
 
 /// For pages, and other files that keep their names when they change.
 const CACHE_ONE_MINUTE: &str = "public, max-age=60";
-/// For assets whose names contain a hash of their content.
+/// For assets whose names contain a hash of their content, and for a version of the client.
 const CACHE_FOREVER: &str = "public, max-age=31536000, immutable";
 /// For missing files, and for the page of a sale whose data are not at hand: a CDN absorbs many visitors with the same link.
 const CACHE_INCOMPLETE: &str = "public, max-age=1";
@@ -54,7 +54,7 @@ pub fn respond<H: Headers>(
         let is_known = request.matches_etag(&file.etag);
         let response = if is_known { Response::empty(304) } else { file_response(200, media, &file) };
         let cache_control = match name.as_str() {
-            hashed if media::is_hashed(hashed) => CACHE_FOREVER,
+            name if media::is_hashed(name) || media::is_versioned(name) => CACHE_FOREVER,
             "sale.html" if data.is_none() && request.query_param("activity").is_some() => CACHE_INCOMPLETE,
             _ => CACHE_ONE_MINUTE,
         };

@@ -1,4 +1,4 @@
-// A shop that is not ours: its own sign-in page, and a session endpoint that gives the tokens of its buyers.
+// A shop that is not ours: its own page, its sign-in page, and a session endpoint that gives the tokens of its buyers.
 
 import { createHmac, randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import { setTimeout } from "node:timers/promises";
 import { variable } from "../../support/app.mjs";
 
-/** Serves `/login` and `/session` for the pages at `saleOrigin`. Tokens live `tokenSeconds`. */
+/** Serves `/login` and `/session` for the pages at `saleOrigin`, and the shop's own `page`. Tokens live `tokenSeconds`. */
 export class ShopServer {
   sessions = new Map();
   /** How often the session endpoint was asked. */
@@ -14,6 +14,8 @@ export class ShopServer {
   /** What `/login` was asked to return to. */
   returnAddresses = [];
   tokenSeconds = 3_600;
+  /** The HTML of `/`. */
+  page = "";
   /** Whether the session endpoint answers 503. */
   fails = false;
   /** Milliseconds until the session endpoint answers. */
@@ -41,10 +43,11 @@ export class ShopServer {
     const url = new URL(request.url, "http://shop");
     const user = this.sessions.get(/\bsid=(\w+)/.exec(request.headers.cookie ?? "")?.[1]);
     if (url.pathname === "/session") return this.#session(user, response);
+    if (url.pathname === "/") return response.writeHead(200, { "content-type": "text/html" }).end(this.page);
     const returnTo = url.searchParams.get("return_to") ?? "";
     this.returnAddresses.push(returnTo);
     // Without this check, the sign-in page would lead to any page that a link names.
-    if (!returnTo.startsWith(`${this.saleOrigin}/`)) return response.writeHead(400).end("Where from?");
+    if (![this.saleOrigin, `http://${request.headers.host}`].some((origin) => returnTo.startsWith(`${origin}/`))) return response.writeHead(400).end("Where from?");
     if (request.method === "GET") {
       const form = `<form method="post"><label>Name <input name="user"></label><button>Enter the shop</button></form>`;
       return response.writeHead(200, { "content-type": "text/html" }).end(`<!doctype html><title>Shop</title>${form}`);

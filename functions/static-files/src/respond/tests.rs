@@ -19,7 +19,9 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("assets")).unwrap();
+        for path in ["assets", "client/v1", "client/0.1.0"] {
+            fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
         for (path, text) in [
             ("index.html", "the list"),
             ("index.html.br", "br of the list"),
@@ -27,6 +29,8 @@ impl Site {
             ("sale.html", "the sale"),
             ("404.html", "nothing here"),
             (ASSET, "buy()"),
+            ("client/v1/element.js", "element"),
+            ("client/0.1.0/element.js", "element 0.1.0"),
             ("assets/lamp.png", "a picture"),
             ("assets/lamp.png.gz", "never served"),
             ("assets/notes.md", "not served"),
@@ -76,12 +80,15 @@ fn the_page_of_a_sale_without_its_data_is_cached_shortly() {
 }
 
 #[test]
-fn a_hashed_asset_is_immutable_and_a_named_one_is_not() {
+fn a_hashed_asset_and_a_version_of_the_client_are_immutable_and_a_named_file_is_not() {
     let mut site = Site::new();
     let hashed = site.get(&format!("/{ASSET}"));
     assert_eq!(header(&hashed, "cache-control"), "public, max-age=31536000, immutable");
     assert_eq!(header(&hashed, "content-type"), "text/javascript; charset=utf-8");
-    assert_eq!(header(&site.get("/assets/lamp.png"), "cache-control"), "public, max-age=60");
+    assert_eq!(header(&site.get("/client/0.1.0/element.js"), "cache-control"), header(&hashed, "cache-control"));
+    for named in ["/assets/lamp.png", "/client/v1/element.js"] {
+        assert_eq!(header(&site.get(named), "cache-control"), "public, max-age=60");
+    }
 }
 
 #[test]

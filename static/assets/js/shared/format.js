@@ -1,6 +1,7 @@
 // Formats money, times and durations in the language of the page.
 
 import { formatMoney } from "../../client/index.js";
+import * as times from "../../client/times.js";
 import { browserLocales, language, t } from "./i18n.js";
 
 /** The language tag by which numbers and times are formatted. */
@@ -30,23 +31,10 @@ export const clockTime = (time) => new Intl.DateTimeFormat(locale, { timeStyle: 
 export const minuteTime = (time) => new Intl.DateTimeFormat(locale, { timeStyle: "short" }).format(new Date(time));
 
 /** Formats milliseconds as `2d 03:04:05`, `03:04:05` or `04:05`; rounded up to seconds, and zero if negative. */
-export function countdown(milliseconds) {
-  const total = Math.max(0, Math.ceil(milliseconds / 1000));
-  const two = (number) => String(number).padStart(2, "0");
-  const [days, hours] = [Math.floor(total / 86_400), Math.floor(total / 3600) % 24];
-  const rest = `${two(Math.floor(total / 60) % 60)}:${two(total % 60)}`;
-  if (days) return `${days}${language === "zh" ? "天" : "d"} ${two(hours)}:${rest}`;
-  return hours ? `${two(hours)}:${rest}` : rest;
-}
+export const countdown = (milliseconds) => times.countdown(milliseconds, language);
 
 /** Formats seconds in one unit: `45 seconds`, `5 minutes`, `14 days`, `5 分钟`. */
-export function duration(seconds) {
-  const units = [["day", 86_400], ["hour", 3_600], ["minute", 60], ["second", 1]];
-  const [unit, size] = units.find(([, size]) => seconds === size || seconds >= 2 * size) ?? ["second", 1];
-  const text = new Intl.NumberFormat(locale, { style: "unit", unit, unitDisplay: "long", maximumFractionDigits: 1 }).format(seconds / size);
-  // `Intl` has no space in `5分钟`.
-  return text.replace(/(\d)(\p{Script=Han})/u, "$1 $2");
-}
+export const duration = (seconds) => times.duration(seconds, locale);
 
 /** Formats the day and time of day of an RFC 3339 time: `Today 20:15`. `now` is in milliseconds since 1970. */
 export function dayAndTime(text, now) {

@@ -1,0 +1,307 @@
+// What `<stampede-buy>` does: one sale, from the countdown to the payment.
+
+import { contentOf } from "./element-content.js";
+import { watchSession } from "./element-session.js";
+import { Aborted, codeOf } from "./errors.js";
+import { createClient } from "./index.js";
+import { backoff, poll } from "./timing.js";
+import { claimsOf } from "./token.js";
+
+/**
+ * @typedef {import("./index.js").Activity} Activity
+ * @typedef {import("./index.js").Order} Order
+ * @typedef {import("./index.js").Ticket} Ticket
+ * @typedef {import("./element.js").StampedeBuy} StampedeBuy
+ * @typedef {import("./element-content.js").Facts} Facts
+ * @typedef {import("./element-content.js").Content} Content
+ */
+
+/** How long a refusal "sold out" counts, until the gate lists the SKU. In milliseconds. */
+const SOLD_OUT_MS = 3_000;
+
+/** Refusals of a ticket that another request does not change. */
+const REFUSED_BUYER = ["not_eligible", "banned", "too_many_strikes"];
+
+/** One sale in one element, until its attributes change or it leaves the page. */
+export class Run {
+  #abort = new AbortController();
+  /** @type {Activity | null} */
+  #sale = null;
+  #refusedAt = -Infinity;
+  /** @type {unknown} */
+  #loadError = null;
+  /** @type {Facts["progress"]} */
+  #progress = null;
+  /** @type {unknown} */
+  #error = null;
+  #isUnknown = false;
+  /** @type {Order | null} */
+  #order = null;
+  #isOpening = false;
+  /** Ends the polling of the order. @type {AbortController | null} */
+  #following = null;
+  /** The buyer for whom the ticket was requested. @type {string | null} */
+  #buyer = null;
+  /** @type {import("./ticket.js").Tickets | null} */
+  #tickets = null;
+
+  /** What is shown. @type {Content} */
+  #content = /** @type {Content} */ ({});
+
+  /** @param {StampedeBuy} element @param {(content: Content, language: string) => void} show */
+  constructor(element, show) {
+    this.element = element;
+    this.show = show;
+    const attribute = (/** @type {string} */ name) => element.getAttribute(name) ?? "";
+    this.activity = attribute("activity");
+    this.quantity = Math.max(1, Math.trunc(Number(attribute("quantity"))) || 1);
+    this.base = new URL(attribute("base-url") || import.meta.url, document.baseURI).origin;
+    const url = attribute("session-url");
+    this.session = url ? watchSession(new URL(url, document.baseURI).href, () => this.#render()) : null;
+    this.client = createClient({ baseUrl: this.base, token: () => this.#token() });
+    this.gate = this.client.watchGate(this.activity, {
+      onChange: ({ version }) => {
+        if (this.#sale && version !== this.#sale.version) void this.loading.runNow();
+        this.#render();
+      },
+      isAllSoldOut: () => this.#isSoldOut(),
+    });
+    this.loading = this.#load();
+    this.clock = setInterval(() => document.hidden || this.#render(), 250);
+    this.#render();
+  }
+
+  stop() {
+    this.#abort.abort();
+    this.#following?.abort();
+    this.gate.stop();
+    this.loading.stop();
+    this.session?.stop();
+    clearInterval(this.clock);
+  }
+
+  #token() {
+    const { token } = this.element;
+    return (typeof token === "function" ? token() : token) ?? this.session?.token() ?? null;
+  }
+
+  #load() {
+    let failures = 0;
+    return poll(async () => {
+      try {
+        this.#sale = await this.client.activity(this.activity);
+        [failures, this.#loadError] = [0, null];
+        // The gate's version says when it has changed.
+        return 10 * 60_000;
+      } catch (error) {
+        this.#loadError = error;
+        return codeOf(error) === "not_found" ? 60_000 : backoff((failures += 1));
+      } finally {
+        this.#render();
+      }
+    });
+  }
+
+  get #sku() {
+    const wanted = this.element.getAttribute("sku");
+    return this.#sale?.skus.find(({ sku }) => sku === wanted || !wanted);
+  }
+
+  #isSoldOut() {
+    if (performance.now() - this.#refusedAt < SOLD_OUT_MS) return true;
+    const sku = this.#sku?.sku ?? "";
+    return this.gate.current()?.sold_out.includes(sku) ?? false;
+  }
+
+  /** Paused and ended by the gate (until its first poll by the activity), open by the server's clock. */
+  #phase() {
+    const reported = this.gate.current()?.phase ?? this.#sale?.phase ?? "scheduled";
+    if (reported === "paused" || reported === "ended") return reported;
+    return this.#millisecondsUntil("starts_at") <= 0 ? "open" : "scheduled";
+  }
+
+  /** @param {"starts_at" | "ends_at"} time */
+  #millisecondsUntil(time) {
+    const moment = this.gate.current()?.[time] ?? this.#sale?.[time];
+    return moment ? this.client.clock.millisecondsUntil(moment) : NaN;
+  }
+
+  /** @returns {import("./element-content.js").Facts["buyer"]} */
+  #whoBuys() {
+    if (this.#token()) return "signed_in";
+    if (this.session && !this.session.isKnown()) return "unknown";
+    return this.session || this.element.token || this.element.hasAttribute("sign-in-url") ? "signed_out" : "elsewhere";
+  }
+
+  get #language() {
+    return /** @type {HTMLElement | null} */ (this.element.closest("[lang]"))?.lang || navigator.language;
+  }
+
+  #render() {
+    if (this.#abort.signal.aborted) return;
+    if (this.#sale && !this.#progress) this.#prepare();
+    const order = this.#order;
+    const language = this.#language;
+    this.#content = contentOf({
+      language, sale: this.#sale, sku: this.#sku, quantity: this.quantity, phase: this.#phase(), isSoldOut: this.#isSoldOut(),
+      untilStart: this.#millisecondsUntil("starts_at"), untilEnd: this.#millisecondsUntil("ends_at"),
+      untilPay: order?.pay_by ? this.client.clock.millisecondsUntil(order.pay_by) : 0,
+      base: this.base, buyer: this.#whoBuys(), signInUrl: this.#signInUrl(), progress: this.#progress,
+      error: this.#sale ? this.#error : this.#loadError, isUnknown: this.#isUnknown, order, isOpening: this.#isOpening,
+    });
+    this.show(this.#content, language);
+  }
+
+  /** The shop's page for signing in, which leads back here. */
+  #signInUrl() {
+    const url = this.element.getAttribute("sign-in-url");
+    if (!url) return null;
+    const page = new URL(url, document.baseURI);
+    page.searchParams.set("return_to", location.href);
+    return page.href;
+  }
+
+  /** Goes on with what this buyer did before the page was loaded, or else gets their ticket, once for each buyer. */
+  #prepare() {
+    const token = this.#token();
+    const buyer = token && (claimsOf(token).sub ?? "");
+    if (buyer === this.#buyer) return;
+    this.#buyer = buyer;
+    this.#following?.abort();
+    [this.#order, this.#error, this.#isUnknown] = [null, null, false];
+    if (buyer === null) return;
+    const { solveCheck = solveByWork } = this.element;
+    const options = { storage: storage(), check: this.#sale?.human_check, solveCheck, signal: this.#abort.signal };
+    this.#tickets = this.client.keepTicket(this.activity, options);
+    void this.#resume(this.#tickets);
+  }
+
+  /** @param {import("./ticket.js").Tickets} tickets */
+  async #resume(tickets) {
+    const kept = tickets.kept();
+    if (kept?.wanted) await this.#attempt(() => this.client.resume(this.activity, { ...tickets, ...this.#options() }));
+    if (kept?.isUsed && !this.#order) {
+      // It was paid on another page.
+      const order = await this.client.order(kept.order_no, { token: kept.ticket }).catch(() => null);
+      if (order?.status === "paid") return this.#update(order);
+    }
+    // A click tries again after any other error.
+    if (!this.#order) await tickets.obtainTicket().catch((error) => REFUSED_BUYER.includes(codeOf(error) ?? "") && this.#refuse(error));
+  }
+
+  #options() {
+    const onStep = (/** @type {import("./index.js").Step} */ step) => {
+      this.#progress = step;
+      this.#render();
+    };
+    return { gate: this.gate, signal: this.#abort.signal, onStep };
+  }
+
+  /** @param {Event} event */
+  click(event) {
+    const { action } = this.#content;
+    // The page may sign in by itself, and without leaving.
+    if (action === "sign_in" && !this.#send("sign-in", {}, true)) event.preventDefault();
+    if (action === "pay" && this.#order) void this.#pay(this.#order);
+    if (action === "buy") void this.#buy();
+  }
+
+  async #buy() {
+    const [sku, tickets] = [this.#sku, this.#tickets];
+    if (!sku || !tickets || this.#progress) return;
+    const amount = sku.price * this.quantity;
+    await this.#attempt(() => this.client.buy(this.activity, { sku: sku.sku, quantity: this.quantity, amount, ...tickets, ...this.#options() }));
+  }
+
+  /** Shows a running attempt from the click on, and then its outcome. @param {() => Promise<import("./index.js").Outcome | null>} start */
+  async #attempt(start) {
+    this.#following?.abort();
+    [this.#progress, this.#error, this.#isUnknown, this.#order] = [{ step: "ticket" }, null, false, null];
+    this.#render();
+    try {
+      const outcome = await start();
+      this.#progress = null;
+      if (outcome?.kind === "accepted") this.#accept(outcome);
+      if (outcome?.kind === "refused") this.#refuse(outcome.error);
+      if (outcome?.kind === "unknown") this.#isUnknown = true;
+    } catch (error) {
+      this.#progress = null;
+      if (!(error instanceof Aborted)) this.#refuse(error);
+    }
+    this.#render();
+  }
+
+  /** @param {{ order: Order, ticket: Ticket }} accepted */
+  #accept({ order, ticket }) {
+    this.#update(order);
+    this.#send("accepted", { order, ticket });
+    void this.#follow(order, ticket);
+  }
+
+  /** @param {unknown} error */
+  #refuse(error) {
+    if (error instanceof Aborted) return;
+    const code = codeOf(error);
+    if (code === "sold_out") this.#refusedAt = performance.now();
+    else this.#error = error;
+    if (code === "price_changed") void this.loading.runNow();
+    this.#send("refused", { error, code });
+    this.#render();
+  }
+
+  /** @param {Order} order @param {Ticket} ticket */
+  async #follow({ order_no: orderNo }, { ticket }) {
+    const following = (this.#following = new AbortController());
+    try {
+      for await (const order of this.client.watchOrder(orderNo, { token: () => ticket, signal: following.signal })) this.#update(order);
+    } catch (error) {
+      if (!(error instanceof Aborted)) this.#error = error;
+      this.#render();
+    }
+  }
+
+  /** @param {Order} order */
+  #update(order) {
+    const wasPaid = this.#order?.status === "paid";
+    this.#order = order;
+    if (order.status === "paid" && !wasPaid) this.#send("paid", { order });
+    this.#render();
+  }
+
+  /** @param {Order} order */
+  async #pay({ order_no: orderNo, amount }) {
+    if (this.#isOpening) return;
+    [this.#isOpening, this.#error] = [true, null];
+    this.#render();
+    try {
+      const { checkout_url: url } = await this.client.checkout(orderNo, { language: this.#language, signal: this.#abort.signal });
+      // A free order is paid now.
+      if (amount > 0) location.assign(new URL(url, this.base).href);
+    } catch (error) {
+      this.#error = error;
+    }
+    this.#isOpening = false;
+    this.#render();
+  }
+
+  /** Whether the page lets what follows happen. @param {string} type @param {object} detail */
+  #send(type, detail, cancelable = false) {
+    return this.element.dispatchEvent(new CustomEvent(type, { detail, bubbles: true, composed: true, cancelable }));
+  }
+}
+
+/** @type {import("./ticket.js").SolveCheck} */
+async function solveByWork({ challenge }) {
+  const work = /** @type {import("./work.js").AltchaChallenge} */ (await challenge({ work: true }));
+  const { solveWork } = await import("./work.js");
+  return { altcha: await solveWork(work) };
+}
+
+/** The tab's storage; undefined where the browser refuses it. */
+function storage() {
+  try {
+    return sessionStorage;
+  } catch {
+    return undefined;
+  }
+}
