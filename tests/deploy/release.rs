@@ -8,14 +8,16 @@ use std::{
     time::Duration,
 };
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use dev::{
     documents,
-    engine::{Engine, target_directory},
+    engine::{self, target_directory},
     ports,
     process::Process,
     root,
     variables::Variables,
 };
+use sha2::{Digest, Sha384};
 use support::{HttpClient, Shop};
 use tempfile::TempDir;
 
@@ -45,7 +47,7 @@ pub fn unpacked(directory: &Path) -> PathBuf {
 /// Installs the engine of the tests as `spin` into a directory.
 pub fn install_spin(directory: &Path) -> PathBuf {
     let root = root::find().expect("the project");
-    let mut program = Engine::discover(None).expect("an engine").program(&target_directory(&root));
+    let mut program = engine::Engine::discover(None).expect("an engine").program(&target_directory(&root));
     if program == Path::new("spin") {
         let path = env::var_os("PATH").expect("a path");
         program = env::split_paths(&path).map(|path| path.join("spin")).find(|path| path.exists()).expect("spin");
@@ -85,6 +87,15 @@ async fn an_unpacked_archive_sells_a_unit_on_spin_up() {
     assert!((1..15).contains(&page.matches(".js\"").count()), "{page}");
     assert!(page.matches(" data-zh=").count() > 5, "no Chinese first paint: {page}");
     http.get("/client/v1/index.js", "").await.is(200);
+    // The hash of the element covers all of it.
+    let version = fs::read_to_string(release.join("VERSION")).expect("a version");
+    let client = format!("/client/{}", version.trim());
+    let element = http.get(&format!("{client}/element.js"), "").await.is(200);
+    assert_eq!(element.header("cache-control"), "public, max-age=31536000, immutable");
+    assert!(!["from\"", "import\"", "import("].iter().any(|import| element.body.contains(import)), "it imports");
+    let hash = format!("sha384-{}", BASE64_STANDARD.encode(Sha384::digest(&element.body)));
+    assert_eq!(http.get(&format!("{client}/integrity.txt"), "").await.is(200).body.trim_end(), hash);
+    assert_eq!(http.get("/client/v1/element.js", "").await.is(200).body, element.body);
 
     let mode = fs::metadata(release.join(".env")).expect("variables").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "others can read the secrets");

@@ -61,7 +61,8 @@ const OVER = { expired: "expired", cancelled: "cancelled", failed: "failed", ref
 
 /** @param {Facts} facts @returns {Content} */
 export function contentOf(facts) {
-  const { language, sale, sku, quantity, order, phase } = facts;
+  const { language, sku, quantity, order, phase } = facts;
+  const isOrder = order && !OVER[order.status];
   const t = textsOf(language);
   const [amount, currency] = order ? [order.amount, order.currency] : [(sku?.price ?? 0) * quantity, sku?.currency ?? ""];
   const price = !sku ? "" : amount === 0 ? t("free") : formatMoney(amount, currency, localeOf(language));
@@ -73,9 +74,9 @@ export function contentOf(facts) {
     item: quantity > 1 ? `${quantity} × ${name}` : name,
     price,
     ...(order?.status === "pending_payment" ? clock("yours_for", facts.untilPay)
-      : phase === "scheduled" && sale ? clock("starts", facts.untilStart)
-        : phase === "open" && sale ? clock("ends", facts.untilEnd) : { clockLabel: "", clock: "" }),
-    ...(order && !OVER[order.status] ? ofOrder(order, facts, t) : ofSale(facts, t, { price, amount })),
+      : sku && !isOrder && phase === "scheduled" ? clock("starts", facts.untilStart)
+        : sku && !isOrder && phase === "open" ? clock("ends", facts.untilEnd) : { clockLabel: "", clock: "" }),
+    ...(isOrder ? ofOrder(order, facts, t) : ofSale(facts, t, { price, amount })),
   };
 }
 
@@ -95,11 +96,8 @@ function ofOrder({ order_no: orderNo, status, ahead, amount, declined_at: declin
 /** @param {Facts} facts @param {Translate} t @param {{ price: string, amount: number }} total @returns {Part} */
 function ofSale({ language, sale, sku, phase, isSoldOut, base, buyer, signInUrl, progress, error, isUnknown, order }, t, { price, amount }) {
   const why = error ? explain(error, language) : "";
-  if (!sale) {
-    const isMissing = codeOf(error) === "not_found";
-    return { state: isMissing ? "missing" : "loading", label: t("loading"), tone: "wait", note: isMissing ? t("missing") : why };
-  }
-  if (!sku) return { state: "missing", label: t("loading"), tone: "wait", note: t("missing") };
+  if (sale ? !sku : codeOf(error) === "not_found") return { state: "missing", label: t("unavailable"), tone: "wait", note: t("missing") };
+  if (!sale) return { state: "loading", label: t("loading"), tone: "wait", note: why };
   if (progress) {
     const label = t(progress.step === "sending" ? "sending" : "busy");
     return { state: "busy", label, tone: "busy", note: progress.error ? explain(progress.error, language) : hold(sale, amount, language, t) };
@@ -138,7 +136,7 @@ function moment(text, language) {
   const isToday = time.toDateString() === new Date().toDateString();
   /** @type {Intl.DateTimeFormatOptions} */
   const day = isToday ? {} : { weekday: "short", day: "numeric", month: "short" };
-  return new Intl.DateTimeFormat(localeOf(language), { ...day, hour: "2-digit", minute: "2-digit" }).format(time);
+  return new Intl.DateTimeFormat(localeOf(language), { ...day, hour: "numeric", minute: "2-digit" }).format(time);
 }
 
 /** The language of the texts. @param {string} language */

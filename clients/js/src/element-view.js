@@ -36,7 +36,7 @@ const STYLES = `
 @media (prefers-reduced-motion: reduce) { .action::before { animation: none !important; } }
 .status { display: grid; align-content: center; min-height: 2.5em; font-size: .875em; text-align: center; text-wrap: balance; opacity: .85; }
 .status:lang(zh) { word-break: keep-all; }
-.status[data-state="refused"], .status[data-state="unknown"] { opacity: 1; font-weight: 600; }
+.status[data-state="refused"], .status[data-state="unknown"] { opacity: 1; }
 `;
 
 const MARKUP = `

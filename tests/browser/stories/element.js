@@ -7,6 +7,7 @@ import { call, orderOf, publish, signIn, unique, untilOrder, url } from "../supp
 import { retryIfLate } from "../support/retry-if-late.js";
 import { ShopServer } from "../support/shop-server.js";
 import { expect, test as plain } from "../support/test.js";
+import { startWebKit } from "../support/webkit.js";
 
 const SHOP = "http://127.0.0.1:{port:shop}";
 
@@ -30,6 +31,8 @@ const SIGN_IN = `session-url="/session" sign-in-url="/login"`;
 const twoLines = (id, attributes = SIGN_IN) =>
   `<script type="module" src="${url()}/client/v1/element.js"></script>\n<stampede-buy activity="${id}" sku="item" ${attributes}></stampede-buy>`;
 
+const shopUrl = () => `http://127.0.0.1:${variable("PORT_SHOP")}/`;
+
 /** Opens the shop's page for a user who is signed in at the shop. `events` has the names of the element's events. */
 async function openShop(page, shop, html, user) {
   shop.page = html;
@@ -40,9 +43,9 @@ async function openShop(page, shop, html, user) {
   if (user) {
     const sid = user.replace(/\W/g, "");
     shop.sessions.set(sid, user);
-    await page.context().addCookies([{ name: "sid", value: sid, url: `http://127.0.0.1:${variable("PORT_SHOP")}` }]);
+    await page.context().addCookies([{ name: "sid", value: sid, url: shopUrl() }]);
   }
-  await page.goto(`http://127.0.0.1:${variable("PORT_SHOP")}/`);
+  await page.goto(shopUrl());
   const part = (name) => page.locator(`stampede-buy [part=${name}]`);
   return { button: part("button"), link: part("link"), status: part("status"), countdown: part("countdown"), price: part("price") };
 }
@@ -72,7 +75,7 @@ test("a page of two lines waits for the start without moving, sells, and hears t
   await link.click();
   await page.getByLabel("Name").fill(unique("ada"));
   await page.getByRole("button", { name: "Enter the shop" }).click();
-  await page.waitForURL(`http://127.0.0.1:${variable("PORT_SHOP")}/`);
+  await page.waitForURL(shopUrl());
   await expect(status).not.toBeEmpty();
   await expect(button).not.toHaveText(texts.busy);
   if (await status.innerText() !== texts.before_pass) return "signing in took until the start";
@@ -94,15 +97,44 @@ test("a page of two lines waits for the start without moving, sells, and hears t
   const paid = page.waitForResponse((response) => response.request().method() === "POST" && /\/sandbox\/pay\//.test(response.url()));
   await page.getByTestId("sandbox-pay").click();
   expect((await paid).ok()).toBe(true);
-  await page.goto(`http://127.0.0.1:${variable("PORT_SHOP")}/`);
+  await page.goto(shopUrl());
   await expect(status).toHaveText(texts.paid);
   await expect(link).toHaveText(texts.order);
   expect(await events(page)).toBe("sign-in accepted paid");
 }));
 
+test("a page of two lines sells in WebKit", { tag: "@webkit" }, async ({ shop, texts }) => {
+  test.skip(process.platform !== "linux", "WebKitGTK is only packaged for Linux");
+  const { id } = await publish({ checkout: "none" });
+  shop.page = twoLines(id);
+  const webkit = await startWebKit();
+  try {
+    await webkit.open(shopUrl());
+    await webkit.click("stampede-buy >>> a");
+    await webkit.fill("input[name=user]", unique("wei"));
+    await webkit.click("form button");
+    await webkit.untilText("stampede-buy >>> button", "19.99");
+    await webkit.click("stampede-buy >>> button");
+    await webkit.untilText("stampede-buy >>> button", texts.pay);
+    await webkit.click("stampede-buy >>> button");
+    await webkit.click("sandbox-pay");
+    await webkit.untilText("#said", (text) => text.startsWith("Paid"));
+    await webkit.open(shopUrl());
+    await webkit.untilText("stampede-buy >>> .status", texts.paid);
+    expect(await webkit.errors()).toEqual([]);
+  } catch (error) {
+    console.log(await webkit.describe());
+    throw error;
+  } finally {
+    await webkit.stop();
+  }
+});
+
 test("with an address the element leads to our page of the order, and without a sign-in to that of the sale", async ({ page, shop }) => {
   const { id } = await publish();
-  const { button, link } = await openShop(page, shop, twoLines(id), unique("bea"));
+  // The policy of docs/frontend.md.
+  const policy = `<meta http-equiv="content-security-policy" content="default-src 'self'; script-src ${url()}; connect-src 'self' ${url()}">`;
+  const { button, link } = await openShop(page, shop, policy + twoLines(id), unique("bea"));
   await button.click();
   await expect(link).toHaveText(TEXTS.en.pay);
   expect(await link.getAttribute("href")).toMatch(`${url()}/order?order_no=${id}.`);

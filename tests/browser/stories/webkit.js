@@ -8,7 +8,7 @@ import { startWebKit } from "../support/webkit.js";
 
 test.skip(process.platform !== "linux", "WebKitGTK is only packaged for Linux");
 
-test("a buyer in WebKit waits for the start, buys, pays, and sees the order paid", ({ words }) => retryIfLate(async () => {
+test("a buyer in WebKit waits for the start, buys, pays, and sees the order paid", { tag: "@webkit" }, ({ words }) => retryIfLate(async () => {
   const webkit = await startWebKit();
   let sale;
   try {

@@ -51,7 +51,7 @@ function recordErrors() {
   addEventListener("securitypolicyviolation", ({ violatedDirective }) => record(`refused by ${violatedDirective}`));
 }
 
-/** The browser. A name in its methods is a `data-testid`, or a selector. */
+/** The browser. A name in its methods is a `data-testid`, a selector, or `host >>> selector` for what is in a shadow tree. */
 class WebKit {
   constructor(driver, programs) {
     Object.assign(this, { driver, programs });
@@ -73,7 +73,13 @@ class WebKit {
   }
 
   open(path) {
-    return this.driver.get(url() + path);
+    return this.driver.get(new URL(path, url()).href);
+  }
+
+  #find(name) {
+    const [host, inner] = name.split(" >>> ");
+    return inner ? this.driver.executeScript((host, inner) => document.querySelector(host).shadowRoot.querySelector(inner), host, inner)
+      : this.driver.findElement(locator(name));
   }
 
   /** Reloads the page until it has the element. */
@@ -89,7 +95,7 @@ class WebKit {
   #eventually(what, name, step) {
     return eventually(what, async () => {
       try {
-        const element = await this.driver.findElement(locator(name));
+        const element = await this.#find(name);
         await this.driver.executeScript(recordErrors);
         return (await element.isDisplayed()) ? await step(element) : { done: false, value: "hidden" };
       } catch (error) {

@@ -4,6 +4,7 @@
 
 const en = {
   loading: "Loading…",
+  unavailable: "Not available",
   missing: "There is no such drop, or it is not open to the public yet.",
   free: "Free",
   starts: "Starts in",
@@ -28,7 +29,7 @@ const en = {
   confirm: "Confirm now",
   yours: "It’s yours. Pay before the clock ends, or it goes to the next person.",
   yours_free: "It’s yours. Confirm before the clock ends, or it goes to the next person.",
-  declined: "The payment was declined, and you were not charged. It is still yours: try again.",
+  declined: "The payment was declined. You were not charged: try again.",
   paid: "Paid. Thank you!",
   paid_free: "It’s yours. Enjoy!",
   order: "Your order",
@@ -49,6 +50,7 @@ const en = {
 /** @type {Record<Text, string>} */
 const zh = {
   loading: "加载中…",
+  unavailable: "暂不可用",
   missing: "没有这个活动，或尚未对外开放。",
   free: "免费",
   starts: "距开抢",
@@ -73,7 +75,7 @@ const zh = {
   confirm: "立即确认",
   yours: "抢到了！超时未付款，商品将让给下一位。",
   yours_free: "抢到了！超时未确认，商品将让给下一位。",
-  declined: "付款未成功，您没有被扣款。商品仍为您保留，请重试。",
+  declined: "付款未成功，您没有被扣款，请重试。",
   paid: "付款成功，谢谢！",
   paid_free: "领取成功！",
   order: "查看订单",
