@@ -1,7 +1,7 @@
 // `<stampede-buy activity="demo" sku="camera">`: one item of a sale in any page, from the countdown to the payment (G13).
 
-import { Run } from "./element-run.js";
-import { createView } from "./element-view.js";
+import { Run } from "./element/run.js";
+import { createView } from "./element/view.js";
 
 /**
  * @typedef {import("./index.js").Order} Order
@@ -39,8 +39,9 @@ export class StampedeBuy extends Base {
   /** @param {string} _ @param {string | null} before @param {string | null} after */
   attributeChangedCallback(_, before, after) {
     if (!this.#run || before === after) return;
-    this.#run.stop();
-    this.#run = new Run(this, this.#show);
+    this.disconnectedCallback();
+    // Other attributes may change with it.
+    queueMicrotask(() => this.isConnected && this.connectedCallback());
   }
 }
 

@@ -44,3 +44,14 @@ if (resumed?.kind === "accepted") {
   for await (const { status } of client.watchOrder(resumed.order.order_no)) console.log(status);
 }
 console.log(client.explain("sold_out", "zh"));
+
+import { StampedeBuy, type AcceptedEvent, type RefusedEvent } from "@stampede/client/element";
+
+const element = document.querySelector("stampede-buy") as StampedeBuy;
+element.token = () => null;
+element.solveCheck = solveCheck;
+// @ts-expect-error A token is a text.
+element.token = 42;
+element.addEventListener("accepted", (event) => console.log((event as AcceptedEvent).detail.order.order_no));
+// @ts-expect-error A code that is misspelt.
+element.addEventListener("refused", (event) => (event as RefusedEvent).detail.code === "sold-out");

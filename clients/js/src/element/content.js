@@ -1,16 +1,16 @@
 // What `<stampede-buy>` says in each state of a sale, a buyer and an order.
 
-import { codeOf } from "./errors.js";
-import { explain } from "./explain.js";
-import { bestLanguage } from "./language.js";
-import { formatMoney } from "./money.js";
-import { TEXTS } from "./texts/element.js";
-import { countdown, duration } from "./times.js";
+import { codeOf } from "../errors.js";
+import { explain } from "../explain.js";
+import { bestLanguage } from "../language.js";
+import { formatMoney } from "../money.js";
+import { countdown, duration } from "../times.js";
+import { TEXTS } from "./texts.js";
 
 /**
- * @typedef {import("./index.js").Activity} Activity
- * @typedef {import("./index.js").Order} Order
- * @typedef {import("./texts/element.js").Text} Text
+ * @typedef {import("../index.js").Activity} Activity
+ * @typedef {import("../index.js").Order} Order
+ * @typedef {import("./texts.js").Text} Text
  * @typedef {"loading" | "missing" | "before" | "open" | "busy" | "queue" | "pay" | "paid" | "closed" | "sold-out" | "paused" | "ended"
  *   | "refused" | "unknown"} State
  */
@@ -30,7 +30,7 @@ import { countdown, duration } from "./times.js";
  * @property {string} base
  * @property {"unknown" | "signed_in" | "signed_out" | "elsewhere"} buyer
  * @property {string | null} signInUrl
- * @property {import("./index.js").Step | null} progress Of the running attempt.
+ * @property {import("../index.js").Step | null} progress Of the running attempt.
  * @property {unknown} error Why the last attempt was refused, the buyer may not take part, or nothing can be loaded.
  * @property {boolean} isUnknown Whether an attempt may have made an order.
  * @property {Order | null} order

@@ -1,19 +1,19 @@
 // What `<stampede-buy>` does: one sale, from the countdown to the payment.
 
-import { contentOf } from "./element-content.js";
-import { watchSession } from "./element-session.js";
-import { Aborted, codeOf } from "./errors.js";
-import { createClient } from "./index.js";
-import { backoff, poll } from "./timing.js";
-import { claimsOf } from "./token.js";
+import { Aborted, codeOf } from "../errors.js";
+import { createClient } from "../index.js";
+import { backoff, poll } from "../timing.js";
+import { claimsOf } from "../token.js";
+import { contentOf } from "./content.js";
+import { watchSession } from "./session.js";
 
 /**
- * @typedef {import("./index.js").Activity} Activity
- * @typedef {import("./index.js").Order} Order
- * @typedef {import("./index.js").Ticket} Ticket
- * @typedef {import("./element.js").StampedeBuy} StampedeBuy
- * @typedef {import("./element-content.js").Facts} Facts
- * @typedef {import("./element-content.js").Content} Content
+ * @typedef {import("../index.js").Activity} Activity
+ * @typedef {import("../index.js").Order} Order
+ * @typedef {import("../index.js").Ticket} Ticket
+ * @typedef {import("../element.js").StampedeBuy} StampedeBuy
+ * @typedef {import("./content.js").Facts} Facts
+ * @typedef {import("./content.js").Content} Content
  */
 
 /** How long a refusal "sold out" counts, until the gate lists the SKU. In milliseconds. */
@@ -42,7 +42,7 @@ export class Run {
   #following = null;
   /** The buyer for whom the ticket was requested. @type {string | null} */
   #buyer = null;
-  /** @type {import("./ticket.js").Tickets | null} */
+  /** @type {import("../ticket.js").Tickets | null} */
   #tickets = null;
 
   /** What is shown. @type {Content} */
@@ -126,7 +126,7 @@ export class Run {
     return moment ? this.client.clock.millisecondsUntil(moment) : NaN;
   }
 
-  /** @returns {import("./element-content.js").Facts["buyer"]} */
+  /** @returns {import("./content.js").Facts["buyer"]} */
   #whoBuys() {
     if (this.#token()) return "signed_in";
     if (this.session && !this.session.isKnown()) return "unknown";
@@ -170,27 +170,30 @@ export class Run {
     this.#following?.abort();
     [this.#order, this.#error, this.#isUnknown] = [null, null, false];
     if (buyer === null) return;
-    const { solveCheck = solveByWork } = this.element;
-    const options = { storage: storage(), check: this.#sale?.human_check, solveCheck, signal: this.#abort.signal };
-    this.#tickets = this.client.keepTicket(this.activity, options);
+    this.#tickets = this.client.keepTicket(this.activity, {
+      storage: storageOf(this.#sku?.sku ?? ""), check: this.#sale?.human_check, signal: this.#abort.signal,
+      solveCheck: (request) => (this.element.solveCheck ?? solveByWork)(request),
+    });
     void this.#resume(this.#tickets);
   }
 
-  /** @param {import("./ticket.js").Tickets} tickets */
+  /** @param {import("../ticket.js").Tickets} tickets */
   async #resume(tickets) {
     const kept = tickets.kept();
     if (kept?.wanted) await this.#attempt(() => this.client.resume(this.activity, { ...tickets, ...this.#options() }));
-    if (kept?.isUsed && !this.#order) {
-      // It was paid on another page.
-      const order = await this.client.order(kept.order_no, { token: kept.ticket }).catch(() => null);
-      if (order?.status === "paid") return this.#update(order);
-    }
-    // A click tries again after any other error.
-    if (!this.#order) await tickets.obtainTicket().catch((error) => REFUSED_BUYER.includes(codeOf(error) ?? "") && this.#refuse(error));
+    if (this.#order || this.#isUnknown) return;
+    // It may have been paid on another page.
+    const order = kept?.isUsed ? await this.client.order(kept.order_no, { token: kept.ticket }).catch(() => null) : null;
+    if (tickets !== this.#tickets) return;
+    if (order?.status === "paid") return this.#update(order);
+    await tickets.obtainTicket().catch((error) => {
+      // After any other error a click tries again.
+      if (tickets === this.#tickets && REFUSED_BUYER.includes(codeOf(error) ?? "")) this.#refuse(error);
+    });
   }
 
   #options() {
-    const onStep = (/** @type {import("./index.js").Step} */ step) => {
+    const onStep = (/** @type {import("../index.js").Step} */ step) => {
       this.#progress = step;
       this.#render();
     };
@@ -213,7 +216,7 @@ export class Run {
     await this.#attempt(() => this.client.buy(this.activity, { sku: sku.sku, quantity: this.quantity, amount, ...tickets, ...this.#options() }));
   }
 
-  /** Shows a running attempt from the click on, and then its outcome. @param {() => Promise<import("./index.js").Outcome | null>} start */
+  /** Shows a running attempt from the click on, and then its outcome. @param {() => Promise<import("../index.js").Outcome | null>} start */
   async #attempt(start) {
     this.#following?.abort();
     [this.#progress, this.#error, this.#isUnknown, this.#order] = [{ step: "ticket" }, null, false, null];
@@ -224,9 +227,8 @@ export class Run {
       if (outcome?.kind === "accepted") this.#accept(outcome);
       if (outcome?.kind === "refused") this.#refuse(outcome.error);
       if (outcome?.kind === "unknown") this.#isUnknown = true;
-    } catch (error) {
-      this.#progress = null;
-      if (!(error instanceof Aborted)) this.#refuse(error);
+    } catch {
+      [this.#progress, this.#isUnknown] = [null, true];
     }
     this.#render();
   }
@@ -240,7 +242,6 @@ export class Run {
 
   /** @param {unknown} error */
   #refuse(error) {
-    if (error instanceof Aborted) return;
     const code = codeOf(error);
     if (code === "sold_out") this.#refusedAt = performance.now();
     else this.#error = error;
@@ -290,17 +291,25 @@ export class Run {
   }
 }
 
-/** @type {import("./ticket.js").SolveCheck} */
+/** @type {import("../ticket.js").SolveCheck} */
 async function solveByWork({ challenge }) {
-  const work = /** @type {import("./work.js").AltchaChallenge} */ (await challenge({ work: true }));
-  const { solveWork } = await import("./work.js");
+  const work = /** @type {import("../work.js").AltchaChallenge} */ (await challenge({ work: true }));
+  const { solveWork } = await import("../work.js");
   return { altcha: await solveWork(work) };
 }
 
-/** The tab's storage; undefined where the browser refuses it. */
-function storage() {
+/**
+ * The tab's storage for one SKU: a page may have an element for each. Undefined where the browser refuses it.
+ * @param {string} sku
+ * @returns {import("../ticket.js").TicketOptions["storage"]}
+ */
+function storageOf(sku) {
   try {
-    return sessionStorage;
+    const { sessionStorage: tab } = globalThis;
+    return {
+      getItem: (key) => tab.getItem(`${key}.${sku}`), setItem: (key, value) => tab.setItem(`${key}.${sku}`, value),
+      removeItem: (key) => tab.removeItem(`${key}.${sku}`),
+    };
   } catch {
     return undefined;
   }

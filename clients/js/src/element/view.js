@@ -1,6 +1,6 @@
 // The box of `<stampede-buy>`: its markup and styles, in a shadow tree.
 
-import { spoken } from "./element-content.js";
+import { spoken } from "./content.js";
 
 // The text and its size are the page's. What is quiet is a shade of the page's colour, whatever its background is.
 const STYLES = `
@@ -68,7 +68,7 @@ export function createView(root, onClick) {
   const slot = /** @type {HTMLSlotElement} */ (find(".status slot"));
   for (const action of [button, link]) action.addEventListener("click", onClick);
 
-  /** @param {import("./element-content.js").Content} content @param {string} language */
+  /** @param {import("./content.js").Content} content @param {string} language */
   return (content, language) => {
     const { state, href, action, tone } = content;
     setAttribute(box, "lang", spoken(language));

@@ -1,9 +1,9 @@
 // The buyer's token, from the shop's session endpoint (docs/sign-in.md).
 
-import { codeOf } from "./errors.js";
-import { createCall } from "./http.js";
-import { backoff, poll } from "./timing.js";
-import { claimsOf } from "./token.js";
+import { codeOf } from "../errors.js";
+import { createCall } from "../http.js";
+import { backoff, poll } from "../timing.js";
+import { claimsOf } from "../token.js";
 
 const MINUTE = 60_000;
 
