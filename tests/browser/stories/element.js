@@ -159,6 +159,14 @@ test("a reload goes on with the attempt, and finds the order that waits for its 
   await expect(status.first()).toContainText("No connection");
   await expect(button.first()).toBeDisabled();
   await page.unroute(/\/orders$/);
+  const ORDER = /\/api\/orders\/[^/]+$/;
+  await page.route(ORDER, async (route) => {
+    const response = await route.fetch();
+    return response.ok() ? route.fulfill({ response, json: { ...await response.json(), status: "queued", ahead: 5 } }) : route.fulfill({ response });
+  });
+  await page.reload();
+  await expect(status.first()).toHaveText("It is reserved for you. Orders ahead: 5");
+  await page.unroute(ORDER);
   for (let reloads = 0; reloads < 2; reloads += 1) {
     await page.reload();
     await expect(link.first()).toHaveText(TEXTS.en.pay);
