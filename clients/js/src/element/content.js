@@ -99,8 +99,8 @@ function ofSale({ language, sale, sku, phase, isSoldOut, base, buyer, signInUrl,
   if (sale ? !sku : codeOf(error) === "not_found") return { state: "missing", label: t("unavailable"), tone: "wait", note: t("missing") };
   if (!sale) return { state: "loading", label: t("loading"), tone: "wait", note: why };
   if (progress) {
-    const label = t(progress.step === "sending" ? "sending" : "busy");
-    return { state: "busy", label, tone: "busy", note: progress.error ? explain(progress.error, language) : hold(sale, amount, language, t) };
+    const note = progress.error ? explain(progress.error, language) : progress.step === "sending" ? t("sending") : "";
+    return { state: "busy", label: t("busy"), tone: "busy", note };
   }
   if (isUnknown) return { state: "unknown", label: t("orders"), href: `${base}/orders`, note: t("unknown") };
   if (phase === "ended") return { state: "ended", label: t("ended"), tone: "wait", note: t("over") };
