@@ -5,7 +5,9 @@ import { pbkdf2Sync } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { transform } from "esbuild";
+import { Problem } from "@stampede/client";
 import { StampedeBuy } from "@stampede/client/element";
+import { contentOf } from "../src/element/content.js";
 import { TEXTS } from "../src/element/texts.js";
 import { solveWork } from "../src/work.js";
 
@@ -46,6 +48,38 @@ test("the documents name every state, and each has its texts in both languages",
   for (const slot of all(slots, /`([\w-]+)`/g)) assert.ok([...states, "pay-link"].includes(slot), slot);
   const placeholders = (text) => all(text, /(\{\w+\})/g);
   for (const [name, text] of Object.entries(TEXTS.en)) assert.deepEqual(placeholders(TEXTS.zh[name]), placeholders(text), name);
+});
+
+test("each state has its button", () => {
+  const sku = { sku: "a", name: "A", price: 1_999, currency: "EUR" };
+  const sale = { id: "demo", checkout: "none", pay_timeout_seconds: 300, starts_at: "2030-01-01T00:00:00.000Z", skus: [sku] };
+  const facts = {
+    language: "en", sale, sku, quantity: 1, phase: "open", isSoldOut: false, untilStart: 0, untilEnd: 0, untilPay: 0, base: "https://sale.example",
+    buyer: "signed_in", signInUrl: null, progress: null, error: null, isUnknown: false, order: null, isOpening: false,
+  };
+  const order = (status, more) => ({ order: { order_no: "demo.1", status, amount: 1_999, currency: "EUR", ahead: 0, ...more } });
+  const refused = (code) => ({ error: new Problem({ status: 409, code, amount: 2_500, currency: "EUR" }) });
+  const free = { sku: { ...sku, price: 0 } };
+  for (const [changes, state, label, way, note] of [
+    [{}, "open", "Buy · €19.99", "buy", "5 minutes to pay after you tap"],
+    [{ quantity: 2 }, "open", "Buy · €39.98", "buy", "5 minutes to pay after you tap"],
+    [free, "open", "Buy · Free", "buy", "5 minutes to confirm after you tap"],
+    [{ phase: "paused" }, "paused", "Paused", undefined, TEXTS.en.goes_on],
+    [{ phase: "ended" }, "ended", "Ended", undefined, TEXTS.en.over],
+    [{ phase: "scheduled", buyer: "signed_out" }, "before", TEXTS.en.take_part, "sign_in", TEXTS.en.before],
+    [{ phase: "scheduled", buyer: "elsewhere" }, "before", TEXTS.en.go, "https://sale.example/sale?activity=demo", TEXTS.en.before_elsewhere],
+    [{ sku: undefined }, "missing", TEXTS.en.unavailable, undefined, TEXTS.en.missing],
+    [{ sale: null, sku: undefined, ...refused("not_found") }, "missing", TEXTS.en.unavailable, undefined, TEXTS.en.missing],
+    [refused("price_changed"), "refused", "Buy · €19.99", "buy", "The price has changed: it is now €25.00. Nothing was ordered yet."],
+    [refused("not_eligible"), "refused", TEXTS.en.orders, "https://sale.example/orders", "This drop is not open to this account."],
+    [{ isUnknown: true }, "unknown", TEXTS.en.orders, "https://sale.example/orders", TEXTS.en.unknown],
+    [order("pending_payment", { declined_at: "2030-01-01T00:00:00.000Z" }), "pay", TEXTS.en.pay, "pay", TEXTS.en.declined],
+    [order("pending_payment", { amount: 0 }), "pay", TEXTS.en.confirm, "pay", TEXTS.en.yours_free],
+    [order("expired"), "closed", "Buy · €19.99", "buy", TEXTS.en.expired],
+  ]) {
+    const content = contentOf({ ...facts, ...changes });
+    assert.deepEqual([content.state, content.label, content.href ?? content.action, content.note], [state, label, way, note]);
+  }
 });
 
 test("a proof of work is solved", async () => {
