@@ -3,5 +3,6 @@
 pub mod admission;
 pub mod human_checks;
 pub mod limits;
+pub mod presale;
 pub mod reserve;
 pub mod strikes;

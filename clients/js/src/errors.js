@@ -19,7 +19,7 @@ export class Problem extends Error {
     this.detail = detail;
     this.errors = errors;
     this.retryAfter = retryAfter;
-    /** Of `not_eligible`, the rule that refused: `members`, `level`, `list` or `groups`. */
+    /** Of `not_eligible`, the rule that refused: `members`, `level`, `list`, `groups` or `code`. */
     this.requires = requires;
     /** Of `insufficient_stock`, the units left. */
     this.left = left;

@@ -11,7 +11,7 @@ const CODE_BY_STATUS = {
 
 /**
  * @typedef {object} RequestOptions
- * @property {unknown} [body] Sent as JSON.
+ * @property {unknown} [body] Sent as JSON; a `Blob` as it is.
  * @property {string | null} [token] Sent as bearer.
  * @property {string | null} [etag] Sent as `If-None-Match`.
  * @property {number} [version] Sent as `If-Match`.
@@ -27,7 +27,7 @@ const CODE_BY_STATUS = {
  * A response: `sentAt` and `receivedAt` are by the client's `now`, `date` (or null) is when it was sent, in milliseconds
  * since 1970, `retryAfter` is in milliseconds or null, and `unread` has the activities that a list lacks.
  * @template T
- * @typedef {{ status: number, data: T, etag: string | null, date: number | null, retryAfter: number | null, unread: string[],
+ * @typedef {{ status: number, data: T, text: string, etag: string | null, date: number | null, retryAfter: number | null, unread: string[],
  *   sentAt: number, receivedAt: number }} Answer
  */
 
@@ -41,7 +41,8 @@ export function createCall({ baseUrl, fetch, now }) {
     const { body, token, etag, version, credentials = "omit", signal, timeout = 10_000 } = options;
     /** @type {Record<string, string>} */
     const headers = { accept: "application/json", ...options.headers };
-    if (body !== undefined) headers["content-type"] = "application/json";
+    const isFile = body instanceof Blob;
+    if (body !== undefined) headers["content-type"] = isFile ? body.type : "application/json";
     if (token) headers.authorization = `Bearer ${token}`;
     if (etag) headers["if-none-match"] = etag;
     if (version !== undefined) headers["if-match"] = `"${version}"`;
@@ -58,7 +59,7 @@ export function createCall({ baseUrl, fetch, now }) {
       response = await fetch(`${baseUrl}${path}`, {
         method,
         headers,
-        body: body === undefined ? undefined : JSON.stringify(body),
+        body: isFile || body === undefined ? body : JSON.stringify(body),
         signal: controller.signal,
         redirect: "error",
         credentials,
@@ -86,7 +87,7 @@ export function createCall({ baseUrl, fetch, now }) {
     }
     const { status } = response;
     const unread = response.headers.get("x-unread-activities")?.split(" ") ?? [];
-    return { status, data, etag: response.headers.get("etag"), date, retryAfter, unread, sentAt, receivedAt };
+    return { status, data, text, etag: response.headers.get("etag"), date, retryAfter, unread, sentAt, receivedAt };
   };
 }
 

@@ -47,7 +47,7 @@ export function mockFetch(script = "paid", changes = {}) {
   const activity = () => ({
     id: "demo", title: "Camera", description: "", image: "", phase: "open", version: 1, human_check: "none", checkout: "form", per_user: 2,
     pay_timeout_seconds: 300, pay_extension_seconds: 300, refund_window_seconds: 0, max_wait_seconds: 300,
-    eligibility: { members_only: false, min_level: 0, invited_only: false },
+    eligibility: { members_only: false, min_level: 0, invited_only: false, codes: false },
     skus: [{ sku: "camera", name: "Camera", image: "", price: 189_900, currency: "EUR", total: 10, left: 3, as_of: rfc3339(Date.now()) }],
     ...times(), ...changes,
   });

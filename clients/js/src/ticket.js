@@ -22,6 +22,8 @@ import { claimsOf } from "./token.js";
  * @typedef {object} TicketOptions
  * @property {string} [check] The activity's `human_check`: a check that everybody gets is solved before the first request.
  * @property {SolveCheck} [solveCheck] Without it, a ticket that needs a check is refused.
+ * @property {string} [code] The visitor's presale code, which is looked at before a check; empty where the activity asks for one
+ *   and none was given.
  * @property {string | null} [token]
  * @property {Pick<Storage, "getItem" | "setItem" | "removeItem">} [storage] Of `keepTicket`: keeps the ticket for this user,
  *   such as `sessionStorage`, so that `resume` finds the attempt after a reload.
@@ -55,8 +57,8 @@ const MAX_REPEATS = 3;
  * @param {string} activity
  * @param {TicketOptions} options
  */
-export async function ticketWithCheck(client, activity, { check = "none", solveCheck, ...call }) {
-  let needsProof = CHECKS_FOR_ALL.includes(check);
+export async function ticketWithCheck(client, activity, { check = "none", code, solveCheck, ...call }) {
+  let needsProof = code === undefined && CHECKS_FOR_ALL.includes(check);
   let proof = /** @type {Schemas["Solution"]} */ ({});
   for (let tries = 0; ; tries += 1) {
     try {
@@ -64,7 +66,7 @@ export async function ticketWithCheck(client, activity, { check = "none", solveC
         const challenge = (options = {}) => client.challenge(activity, options, call);
         proof = await solveCheck({ challenge, wasWrong: Boolean(proof.captcha) });
       }
-      return await client.ticket(activity, proof, call);
+      return await client.ticket(activity, code ? { ...proof, code } : proof, call);
     } catch (error) {
       const asksForCheck =
         error instanceof Problem && ["human_check_required", "human_check_failed"].includes(error.code);

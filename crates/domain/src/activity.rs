@@ -101,6 +101,9 @@ pub struct Eligibility {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), inner(length(min = 1, max = 200), regex(pattern = PLAIN_TEXT)))]
     pub groups: Vec<String>,
+    /// Only users with a presale code, and those in `allow` and `groups`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub codes: bool,
 }
 
 /// A condition that a user does not meet.
@@ -116,6 +119,8 @@ pub enum Requirement {
     List,
     /// Only users of a group.
     Groups,
+    /// A presale code.
+    Code,
 }
 
 /// A SKU of an activity.

@@ -23,6 +23,7 @@ pub mod money;
 pub mod operators;
 pub mod order;
 pub mod order_number;
+pub mod presale;
 pub mod sandbox_session;
 pub mod schema;
 pub mod secret;

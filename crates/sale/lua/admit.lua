@@ -1,10 +1,11 @@
--- Marks a human check as used (B5). A check counts once, whether it was answered correctly or not. A repeated call of
+-- Marks a human check as used (B5), or counts a wrong presale code (B7). A check counts once, whether it was answered correctly or not. A repeated call of
 -- the same request, whose reply was lost, gets the same reply and counts as no abuse.
 --
 -- KEYS  1 abuse of the user, 2 ban of the user, 3 the check (of the ticket, if this application did not issue it),
 --       4 stats
--- ARGV  1 passed or failed, 2 ms until the key of the check expires, 3 ULID of the ticket that is asked for
--- Reply admitted | human_check_failed (answered wrongly, or used by another request) | banned (since the precheck)
+-- ARGV  1 passed, failed or wrong_code, 2 ms until the key of the check expires, 3 ULID of the ticket that is asked for
+-- Reply admitted | human_check_failed (answered wrongly, or used by another request) | not_eligible (a wrong code) |
+--       banned (since the precheck)
 
 local now = read_time()
 local used_for = redis.call('GET', KEYS[3])
@@ -16,6 +17,12 @@ if not is_repeated and redis.call('EXISTS', KEYS[2]) == 1 then
 end
 if not used_for then redis.call('SET', KEYS[3], ARGV[3], 'PX', ARGV[2]) end
 if ARGV[1] == 'passed' and (not used_for or is_repeated) then return { 'admitted' } end
+if ARGV[1] == 'wrong_code' then
+  local wrong = is_repeated and 1 or redis.call('HINCRBY', KEYS[1], 'wrong_codes', 1)
+  if redis.call('PTTL', KEYS[1]) < 0 then redis.call('PEXPIRE', KEYS[1], 1800000) end
+  -- Each tenth counts as a failed check.
+  if wrong % 10 > 0 then return { 'not_eligible' } end
+end
 if not is_repeated then
   -- Slow guesses count over half an hour, in which tickets are issued before a start. Ten failures are a ban as long as
   -- that: they are all that an account has.

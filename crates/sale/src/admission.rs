@@ -140,11 +140,13 @@ pub enum CheckOutcome {
     Passed(CheckRecord),
     /// Not solved. The record is present if the check was issued by this application; it is then marked as used.
     Failed(Option<CheckRecord>),
+    /// Not looked at, because the presale code is wrong or taken: each tenth of a user counts as not solved.
+    WrongCode,
 }
 
 /// Marks the human check as used by the request that would issue ticket `ticket`. The ticket may be issued for a solved
-/// check that no other request used; otherwise returns why not: `human_check_failed`, or `banned` if the user was banned
-/// since [`precheck`], in which case the check is not looked at.
+/// check that no other request used; otherwise returns why not: `human_check_failed`, `not_eligible` after a wrong code, or
+/// `banned` if the user was banned since [`precheck`], in which case the check is not looked at.
 ///
 /// # Errors
 /// `RedisUnavailable` or `RedisRefused`. The check may be used up: the visitor has to solve another one.
@@ -159,6 +161,7 @@ pub async fn admit<R: Redis>(
     let (word, record) = match check {
         CheckOutcome::Passed(record) => ("passed", Some(record)),
         CheckOutcome::Failed(record) => ("failed", record.as_ref()),
+        CheckOutcome::WrongCode => ("wrong_code", None),
     };
     let ticket = ticket.to_string();
     let script_keys = vec![
@@ -200,14 +203,16 @@ pub fn check_issue_window(gate: &Gate, now: Millis) -> Result<(), Problem> {
 /// Returns the first condition of the activity that this user does not meet (B7).
 #[must_use]
 pub fn unmet_requirement(rules: &Eligibility, claims: &Claims) -> Option<Requirement> {
-    let Eligibility { members_only, min_level, allow, groups } = rules;
+    let Eligibility { members_only, min_level, allow, groups, codes } = rules;
     let is_named = allow.contains(&claims.sub) || groups.iter().any(|group| claims.groups.contains(group));
     if *members_only && !claims.member {
         Some(Requirement::Members)
     } else if claims.level < *min_level {
         Some(Requirement::Level)
-    } else if is_named || allow.is_empty() && groups.is_empty() {
+    } else if is_named || allow.is_empty() && groups.is_empty() && !codes {
         None
+    } else if *codes {
+        Some(Requirement::Code)
     } else {
         Some(if allow.is_empty() { Requirement::Groups } else { Requirement::List })
     }
@@ -262,7 +267,8 @@ mod tests {
         let members = Eligibility { members_only: true, ..rules(&["eve"], &[]) };
         let skilled = Eligibility { min_level: 1, ..members.clone() };
         let highest = Eligibility { min_level: 3, ..Eligibility::default() };
-        use Requirement::{Groups, Level, List, Members};
+        let presale = |rules| Eligibility { codes: true, ..rules };
+        use Requirement::{Code, Groups, Level, List, Members};
         for (rules, expected) in [
             (rules(&[], &[]), (None, None)),
             (rules(&["ben"], &[]), (Some(List), Some(List))),
@@ -270,6 +276,9 @@ mod tests {
             (rules(&[], &["press"]), (Some(Groups), Some(Groups))),
             (rules(&["eve"], &["vip"]), (None, None)),
             (rules(&["ben"], &["vip"]), (None, Some(List))),
+            (presale(rules(&[], &[])), (Some(Code), Some(Code))),
+            (presale(rules(&["ada"], &["press"])), (None, Some(Code))),
+            (presale(members.clone()), (None, Some(Members))),
             (members, (Some(List), Some(Members))),
             (skilled, (Some(List), Some(Members))),
             (highest, (Some(Level), Some(Level))),

@@ -2,3 +2,4 @@
 
 pub mod activities;
 pub mod epochs;
+pub mod presale;

@@ -99,6 +99,7 @@ impl CachedActivity {
                 members_only: spec.eligibility.members_only,
                 min_level: spec.eligibility.min_level,
                 invited_only: !(spec.eligibility.allow.is_empty() && spec.eligibility.groups.is_empty()),
+                codes: spec.eligibility.codes,
             },
             skus: skus.collect(),
         }

@@ -12,6 +12,7 @@ mod history;
 mod inbox;
 mod order_changes;
 mod orders;
+mod presale;
 mod readiness;
 mod routes;
 mod shed;

@@ -20,7 +20,7 @@ use platform::{
 use crate::{
     activities, bans,
     call::{Call, Outcome},
-    call_log, callbacks, changes, dead_letters, events, history, inbox, order_changes, orders, shed, stats,
+    call_log, callbacks, changes, dead_letters, events, history, inbox, order_changes, orders, presale, shed, stats,
 };
 
 /// Calls the handler of the request's route. `/api/admin/…` requires a token of an operator with the role that the
@@ -66,6 +66,8 @@ fn required_role(call: &Call<'_>) -> Role {
         | Admin::ReplayCallback
         | Admin::RefundCallback
         | Admin::DismissCallback => Role::Money,
+        // Who has a code may take part.
+        Admin::ListCodes => Role::Operate,
         _ if call.request.method.is_safe() => Role::Read,
         _ => Role::Operate,
     }
@@ -113,6 +115,9 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
             let sku = SkuId::parse(second).map_err(|_| not_found("There is no such SKU."))?;
             activities::restock(request, &activity()?, &sku).await?
         }
+        Admin::ListCodes => Read(presale::list(&activity()?).await?),
+        Admin::MakeCodes => presale::make(request, &activity()?).await?,
+        Admin::AddCodes => presale::add(request, &activity()?).await?,
         Admin::Stats => Read(stats::stats(&activity()?).await?),
         Admin::History => Read(history::list(request, &activity()?).await?),
         Admin::Audit => Read(stats::audit(&activity()?).await?),

@@ -3,7 +3,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use domain::{
-    activity::HumanCheck,
+    activity::{HumanCheck, Requirement},
     http::problem::{Code, Problem},
     human_check::Subject,
     ids::{ActivityId, UserId},
@@ -49,6 +49,8 @@ pub struct Precheck {
     pub rate_limits: Vec<RateLimitStatus>,
     /// The visitor's suspicion score from Redis; strikes are not included.
     pub score: i64,
+    /// Whether the activity asks this visitor for a presale code.
+    pub needs_code: bool,
 }
 
 impl Precheck {
@@ -67,13 +69,15 @@ impl Precheck {
         let ip = request_address::address(request).await?;
         let eligible = Eligible::check(request, &activity, &ip).await;
         let eligible = eligible.inspect_err(|error| instance_counts::record_error(&activity, error))?;
-        let Eligible { claims, cached_gate, activity: cached, now } = eligible;
+        let Eligible { claims, cached_gate, activity: cached, now, needs_code } = eligible;
         let counts = instance_counts::take(&activity);
         let visitor = Visitor { activity, user: claims.sub.clone(), ip, counts };
         let admission = precheck(&SpinRedis, &visitor, endpoint(cached.spec.human_check)).await?;
         let rate_limits = admission.rate_limits;
         match admission.outcome {
-            Ok(score) => Ok(Self { claims, visitor, cached_gate, activity: cached, now, rate_limits, score }),
+            Ok(score) => {
+                Ok(Self { claims, visitor, cached_gate, activity: cached, now, rate_limits, score, needs_code })
+            }
             Err((code, wait_ms)) => {
                 if code == Code::Banned {
                     let Visitor { activity, user, ip, .. } = &visitor;
@@ -102,6 +106,7 @@ struct Eligible {
     cached_gate: Rc<CachedGate>,
     activity: Rc<CachedActivity>,
     now: Millis,
+    needs_code: bool,
 }
 
 impl Eligible {
@@ -135,13 +140,20 @@ impl Eligible {
         let cached = activity_cache::activity(activity).await?;
         let now = cached_gate.redis_time(clock::now());
         check_issue_window(&cached_gate.snapshot.gate, now)?;
-        if let Some(requirement) = unmet_requirement(&cached.spec.eligibility, &claims) {
-            let mut problem = Problem::new(Code::NotEligible, "This sale is not open to your account.");
-            problem.extensions.requires = Some(requirement);
-            return Err(problem.into());
-        }
-        Ok(Self { claims, cached_gate, activity: cached, now })
+        let needs_code = match unmet_requirement(&cached.spec.eligibility, &claims) {
+            Some(Requirement::Code) => true,
+            Some(other) => return Err(not_eligible(other, "This sale is not open to your account.").into()),
+            None => false,
+        };
+        Ok(Self { claims, cached_gate, activity: cached, now, needs_code })
     }
+}
+
+/// Returns the `not_eligible` error of a visitor who does not meet this condition.
+pub fn not_eligible(requirement: Requirement, detail: &str) -> Problem {
+    let mut problem = Problem::new(Code::NotEligible, detail);
+    problem.extensions.requires = Some(requirement);
+    problem
 }
 
 /// Parses the request body, which must be a JSON object or empty. An empty body is `T::default()`.

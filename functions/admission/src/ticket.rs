@@ -1,27 +1,32 @@
-//! `POST /api/activities/:activity/ticket`: issues a ticket (B1, B2).
+//! `POST /api/activities/:activity/ticket`: issues a ticket (B1, B2, B7).
 //!
 //! The slow checks (JWT, ledger, human check) run here, before the rush, so that a reservation verifies only the
 //! ticket's HMAC.
 
 use domain::{
-    activity::HumanCheck,
+    activity::{HumanCheck, Requirement},
     api::admission::{Solution, TicketDocument},
     http::problem::{Code, Problem},
     ids::ActivityId,
+    presale::PresaleCode,
     ticket::{self, Ticket},
 };
 use operations::commands::bans;
 use platform::{
     clock,
     http::{ApiError, Request, Response},
-    instance_counts, random,
+    instance_counts,
+    ledger::SpinLedger,
+    random,
     redis::SpinRedis,
     settings,
 };
 use sale::{
-    admission::{Endpoint, STRIKE_SUSPICION, admit},
+    admission::{CheckOutcome, Endpoint, STRIKE_SUSPICION, Visitor, admit},
+    ledger::presale,
     limits,
 };
+use ulid::Ulid;
 
 use crate::{
     hosted, human_check,
@@ -38,7 +43,10 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let ulid = order_numbers.issue(&activity, clock::now(), random::bits()).ok_or_else(no_secret)?;
     let precheck = Precheck::run(request, activity, |_| Endpoint::Ticket(ulid)).await?;
     let now = precheck.now;
-    let check_result = check(request, &precheck, &solution).await;
+    let check_result = match claim_code(&precheck, solution.code.as_deref(), ulid).await {
+        Ok(()) => check(request, &precheck, &solution).await,
+        Err(refusal) => Err(refusal),
+    };
     let check_result =
         check_result.inspect_err(|error| instance_counts::record_error(&precheck.visitor.activity, error))?;
     // Redis counts those that fail here.
@@ -58,6 +66,26 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let text = tickets.issue(&ticket).ok_or_else(no_secret)?;
     let response = Response::json(201, &TicketDocument { ticket: text, order_no: ticket.order_no(), expires_at });
     Ok(response.with_headers(limits::headers(&rate_limits)))
+}
+
+/// Gives the presale code to the visitor if the activity asks for one: before a human check is used up, and before anything
+/// is held. A user who was given it and no ticket has it still.
+async fn claim_code(precheck: &Precheck, code: Option<&str>, ticket: Ulid) -> Result<(), ApiError> {
+    if !precheck.needs_code {
+        return Ok(());
+    }
+    let refuse = |detail| Err(precheck::not_eligible(Requirement::Code, detail).into());
+    let Some(text) = code.filter(|text| !text.is_empty()) else { return refuse("This sale asks for a presale code.") };
+    let Visitor { activity, user, .. } = &precheck.visitor;
+    if let Some(code) = PresaleCode::parse(text)
+        && presale::claim(&SpinLedger::open().await, activity, &code, user).await?
+    {
+        return Ok(());
+    }
+    match admit(&SpinRedis, &precheck.visitor, &CheckOutcome::WrongCode, ticket, precheck.now).await? {
+        Err(Code::Banned) => Err(Problem::new(Code::Banned, precheck::BANNED).into()),
+        _ => refuse("This code is wrong, or others have used it. Look at it again."),
+    }
 }
 
 /// Checks the visitor's strikes and the solution of the human check; `None` if the activity requires no check of this

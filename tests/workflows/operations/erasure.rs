@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use domain::{settings::Retention, time::Millis};
+use domain::{ids::UserId, presale::PresaleCode, settings::Retention, time::Millis};
 use operations::{
     commands::activities::{DeleteOutcome, OperationOutcome, delete_draft},
     upkeep::{erasure::erase_old, report::Report, sweep::Sweeper},
@@ -10,7 +10,10 @@ use operations::{
 use orders::{dead_letters, ledger::order_rows};
 use payments::ledger::addresses;
 use sale::{
-    ledger::activities::{self, IN_REDIS_MS},
+    ledger::{
+        activities::{self, IN_REDIS_MS},
+        presale,
+    },
     visitors::CachedActivity,
 };
 use serde_json::json;
@@ -28,12 +31,14 @@ use crate::{
 pub const LATER: Millis = Millis(NOW.0 + 100_000_000);
 
 /// Tables with rows of activities or orders.
-const TABLES: [(&str, &str); 14] = [
+const TABLES: [(&str, &str); 16] = [
     ("activities", "id"),
     ("skus", "activity"),
     ("order_counts", "activity"),
     ("revenue", "activity"),
     ("sale_history", "activity"),
+    ("presale_codes", "activity"),
+    ("presale_users", "activity"),
     ("orders", "order_no"),
     ("callbacks", "order_no"),
     ("overpayments", "order_no"),
@@ -112,6 +117,12 @@ pub async fn old_activity(ledger: &str) -> RealFixture {
     let restored = "INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, state, \
          next_try_at) VALUES (?1, 2, 'restored', '', 0, 0, ?2, 'failed', 0)";
     fixture.sql.run(restored, vec![fixture.activity.as_str().into(), NOW.0.into()]).await.unwrap();
+    let codes = ["FIRSTCODE", "SECONDCODE", "THIRDCODE"].map(|text| PresaleCode::parse(text).unwrap());
+    presale::add(&fixture.sql, &fixture.activity, &codes, 3).await.unwrap();
+    for user in ["ada", "bob", "eve"] {
+        let user = UserId::parse(user).unwrap();
+        assert!(presale::claim(&fixture.sql, &fixture.activity, &codes[0], &user).await.unwrap());
+    }
     for n in 0..3 {
         let recorded = "INSERT INTO sale_history (activity, sku, recorded_at, units_left, held, sold) \
              VALUES (?1, 'phone', ?2, 0, 0, 0)";

@@ -124,3 +124,20 @@ async fn a_user_cannot_order_pictures_without_end() {
         assert_eq!(ask(&fixture, &other, Endpoint::Challenge(HumanCheck::Captcha)).await, Ok(0));
     }
 }
+
+#[tokio::test]
+async fn each_tenth_wrong_presale_code_counts_as_a_failed_check() {
+    let fixture = new_fixture("sqlite", 10, 1).await;
+    let guesser = visitor(&fixture, "guesser", "192.0.2.1");
+    let abuse = Keys::of(&fixture.activity).user("abuse", &guesser.user);
+    for n in 1..=20 {
+        // The reply of each is lost once.
+        for _ in 0..2 {
+            let refusal = judge(&fixture, &guesser, &CheckOutcome::WrongCode, n).await;
+            assert!(matches!(refusal, Some(Code::NotEligible | Code::HumanCheckFailed)), "{n}: {refusal:?}");
+        }
+        let points = if n < 10 { RedisValue::Nil } else { RedisValue::Bytes((n / 10 * 10).to_string().into()) };
+        assert_eq!(fixture.run_redis(&["HGET", &abuse, "count"]).await, [points], "{n}");
+    }
+    assert!(record_ttl(&fixture, &abuse).await > 0);
+}

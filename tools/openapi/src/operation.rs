@@ -99,8 +99,13 @@ impl Operation {
     }
 
     /// A JSON body.
-    pub fn body(mut self, required: bool, schema: Value) -> Self {
-        self.body = Some(json!({ "required": required, "content": { "application/json": { "schema": schema } } }));
+    pub fn body(self, required: bool, schema: Value) -> Self {
+        self.body_with(required, "application/json", schema)
+    }
+
+    /// A body of this media type.
+    pub fn body_with(mut self, required: bool, media: &str, schema: Value) -> Self {
+        self.body = Some(json!({ "required": required, "content": { media: { "schema": schema } } }));
         self.refuses(&[Code::InvalidRequest])
     }
 

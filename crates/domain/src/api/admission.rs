@@ -90,8 +90,8 @@ pub struct HostedCheck<'a> {
     pub action: &'static str,
 }
 
-/// The solution of a human check: the payload of ALTCHA's widget, the solution of a picture puzzle, or the token of a
-/// provider's widget.
+/// What a ticket asks for: the solution of a human check (the payload of ALTCHA's widget, the solution of a picture puzzle, or
+/// the token of a provider's widget), and a presale code.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct Solution {
     /// What ALTCHA's widget returned: base64 of its JSON, at most 2,048 bytes. It is a solution of every kind of check.
@@ -101,6 +101,8 @@ pub struct Solution {
     pub captcha: Option<JsonObject<PuzzleSolution>>,
     /// The token of a hosted widget, at most 8,192 bytes.
     pub hosted: Option<String>,
+    /// A presale code, where the activity's `eligibility.codes` asks for one.
+    pub code: Option<String>,
 }
 
 /// The solution of a picture puzzle.

@@ -32,6 +32,15 @@ impl Restock {
     }
 }
 
+/// Codes that were added.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct CodesAdded {
+    /// How many are new.
+    pub added: usize,
+    /// How many the activity has.
+    pub codes: i64,
+}
+
 /// Why an operator changes an order. It is kept with the change.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(inline)]

@@ -114,6 +114,8 @@ pub struct PublicEligibility {
     pub min_level: i64,
     /// Only users on a list or of a group, which are not shown: a list contains user ids.
     pub invited_only: bool,
+    /// Only users with a presale code, beside those who are invited.
+    pub codes: bool,
 }
 
 /// A SKU with its stock.

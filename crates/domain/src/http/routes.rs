@@ -103,6 +103,9 @@ routes! {
         PutAnnouncement = PUT "/api/admin/activities/:activity/announcement",
         RotateStartKey = POST "/api/admin/activities/:activity/rotate-start-key",
         Restock = POST "/api/admin/activities/:activity/skus/:sku/restock",
+        ListCodes = GET "/api/admin/activities/:activity/codes",
+        MakeCodes = POST "/api/admin/activities/:activity/codes",
+        AddCodes = PUT "/api/admin/activities/:activity/codes",
         Stats = GET "/api/admin/activities/:activity/stats",
         History = GET "/api/admin/activities/:activity/history",
         Audit = GET "/api/admin/activities/:activity/audit",
@@ -178,11 +181,11 @@ impl Admin {
     #[must_use]
     pub fn takes_body(self) -> bool {
         use Admin::{
-            BanAddress, BanUser, CancelOrder, ExtendOrder, PutActivity, PutAnnouncement, PutShedding, RefundOrder,
-            ReplayEvents, Restock,
+            AddCodes, BanAddress, BanUser, CancelOrder, ExtendOrder, MakeCodes, PutActivity, PutAnnouncement,
+            PutShedding, RefundOrder, ReplayEvents, Restock,
         };
         let of_orders = matches!(self, CancelOrder | RefundOrder | ExtendOrder);
-        let of_sales = matches!(self, PutActivity | PutAnnouncement | Restock);
+        let of_sales = matches!(self, PutActivity | PutAnnouncement | Restock | MakeCodes | AddCodes);
         of_orders || of_sales || matches!(self, ReplayEvents | BanUser | BanAddress | PutShedding)
     }
 }

@@ -105,11 +105,17 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
     Ok(count)
 }
 
-/// Deletes up to `limit` rows each of the history, events, processed callbacks, confirmed overpayments, partial refunds and
+/// Deletes up to `limit` rows each of the history, presale codes and their users, events, processed callbacks, confirmed overpayments, partial refunds and
 /// dead letters of an activity. Returns how many.
 async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
-    let history = vec![activity.as_str().into(), limit.into()];
-    let mut erased = delete_batch(sql, "sale_history", "activity, sku, recorded_at", "activity = ?1", history).await?;
+    let mut erased = 0;
+    for (table, key) in [
+        ("sale_history", "activity, sku, recorded_at"),
+        ("presale_users", "activity, code, user_id"),
+        ("presale_codes", "activity, code"),
+    ] {
+        erased += delete_batch(sql, table, key, "activity = ?1", vec![activity.as_str().into(), limit.into()]).await?;
+    }
     for (table, key, order_no, done) in records() {
         let [start, end] = bounds(activity);
         let condition = format!("{order_no} > ?1 AND {order_no} < ?2 AND {done}");

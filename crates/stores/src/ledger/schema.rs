@@ -8,10 +8,12 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
         Dialect::Sqlite => &[
             (1, include_str!("../../sql/sqlite/0001_ledger.sql")),
             (2, include_str!("../../sql/sqlite/0002_revenue_and_history.sql")),
+            (3, include_str!("../../sql/sqlite/0003_presale_codes.sql")),
         ],
         Dialect::Postgres => &[
             (1, include_str!("../../sql/postgres/0001_ledger.sql")),
             (2, include_str!("../../sql/postgres/0002_revenue_and_history.sql")),
+            (3, include_str!("../../sql/postgres/0003_presale_codes.sql")),
         ],
     }
 }

@@ -54,6 +54,7 @@ function content() {
   if (progress?.step === "accepted") return { label: t("bar.accepted"), note: t("attempt.accepted"), tone: "good" };
   if (order && !isBusy) return { action: "order", label: t(order.status === "queued" ? "bar.order" : "bar.pay") };
   if (now === "ended" || (isOpen && isAllSoldOut())) return nextContent();
+  if (refusal?.requires === "code") return { action: "code", label: t("bar.code"), note: t("refused.code") };
   if (refusal) {
     // Where the shop signs its users in, it signs them out, too.
     const canSwitch = !byId("sign-out").hidden;
@@ -89,8 +90,9 @@ function nextContent() {
 
 /** Who may take part, where not everybody may. */
 export function whoText() {
-  const { members_only: membersOnly, min_level: level, invited_only: invitedOnly } = state.activity.eligibility;
-  return sentences(level > 0 ? t("who.level", { level }) : membersOnly && t("who.members"), invitedOnly && t("who.invited"));
+  const { members_only: membersOnly, min_level: level, invited_only: invitedOnly, codes } = state.activity.eligibility;
+  const invited = codes ? t("who.codes") : invitedOnly && t("who.invited");
+  return sentences(level > 0 ? t("who.level", { level }) : membersOnly && t("who.members"), invited);
 }
 
 /** Why this user may not take part, by the rule that refused. */

@@ -8,6 +8,7 @@ import * as shell from "../shared/shell.js";
 import * as lostOrder from "./lost-order.js";
 import { showNotice } from "./notice.js";
 import * as ownOrders from "./own-orders.js";
+import { givenCode } from "./presale-code.js";
 import { cardOf, orderToPay, state } from "./sale-state.js";
 import { render, renderActivity } from "./sale-view.js";
 import * as tickets from "./ticket.js";
@@ -31,7 +32,7 @@ addEventListener("pageshow", ({ persisted }) => {
 export const isBuying = () => attempt !== null;
 
 /** Returns the ticket for this activity; solves the human check if the activity requires one. */
-export const obtainTicket = () => tickets.ensureTicket(state.id, state.activity.human_check);
+export const obtainTicket = () => tickets.ensureTicket(state.id, state.activity.human_check, givenCode());
 
 const dropTicket = () => session.removeTicket(state.id);
 const saveTicket = (ticket) => session.storeTicket(state.id, ticket);

@@ -6,6 +6,7 @@ import { count, dayAndTimeInside, duration, minuteTime, period, priceText } from
 import { inAnyLanguage, language, sentences, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { renderBar, whoText } from "./buy-bar.js";
+import { renderCode } from "./presale-code.js";
 import { reserveCountdown, showCountdown } from "./countdown.js";
 import { endsAt, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
 import { renderCards, updateCards } from "./sku-cards.js";
@@ -86,6 +87,7 @@ export function render() {
   renderSteps();
   updateCards();
   renderBar();
+  renderCode();
 }
 
 /** What happened: for a visitor who comes too late, or while the sale is paused. */

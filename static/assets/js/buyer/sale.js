@@ -12,6 +12,7 @@ import { cancelAttempt, findLostOrder, isBuying, obtainTicket, onBuy } from "./b
 import { goToCheck, startCheckBox } from "./human-check.js";
 import { showNotice } from "./notice.js";
 import * as ownOrders from "./own-orders.js";
+import { goToCode, startCodeForm } from "./presale-code.js";
 import { chosenQuantity, chosenSku, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
 import { render, renderActivity, showAnnouncement, showSale } from "./sale-view.js";
 import * as tickets from "./ticket.js";
@@ -27,16 +28,21 @@ shell.start();
 startCheckBox();
 const buy = () => void onBuy(chosenSku(), chosenQuantity(), gate);
 startBar({
-  buy, order: buy, check: goToCheck, sign_in: () => void shell.signIn(), switch: shell.switchUser, orders: () => location.assign("/orders"),
+  buy, order: buy, check: goToCheck, sign_in: () => void shell.signIn(), switch: shell.switchUser, code: goToCode, orders: () => location.assign("/orders"),
   next: () => location.assign(state.next ? `/sale?activity=${encodeURIComponent(state.next.id)}` : "/"),
 });
-shell.onSessionChange(() => {
+/** Forgets why there is no ticket: what it was refused for is another now. */
+function askAgain() {
   ticketError = null;
   state.refusal = null;
+  void prepareTicket();
+}
+startCodeForm(askAgain);
+shell.onSessionChange(() => {
   cancelAttempt();
   showNotice(null);
   ownOrders.reset();
-  void prepareTicket();
+  askAgain();
 });
 setInterval(render, 100);
 ownOrders.start();

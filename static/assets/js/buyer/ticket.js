@@ -17,14 +17,14 @@ export function unusedTicket(activity) {
   return stored && (stored.unanswered || !isExpiring()) ? stored : null;
 }
 
-/** Resolves to the stored ticket, or to a new one. `check` is the activity's human check. Concurrent callers share one request. */
-export function ensureTicket(activity, check) {
+/** Resolves to the stored ticket, or to a new one. `check` is the activity's human check, `code` a presale code. Concurrent callers share one request. */
+export function ensureTicket(activity, check, code) {
   const stored = unusedTicket(activity);
   if (stored) return Promise.resolve(stored);
   const [token, user] = [session.token(), session.user()];
   if (pending?.user !== user) {
     const thisRequest = (pending = { user });
-    thisRequest.ticket = fetchTicket(activity, token, check).finally(() => {
+    thisRequest.ticket = fetchTicket(activity, token, check, code).finally(() => {
       if (pending === thisRequest) pending = null;
     });
   }
@@ -34,9 +34,9 @@ export function ensureTicket(activity, check) {
 /** The request in progress: the user that it is for, and the promise of the ticket. */
 let pending = null;
 
-async function fetchTicket(activity, token, check) {
+async function fetchTicket(activity, token, check, code) {
   const user = session.user();
-  const data = await client.ticketWithCheck(activity, { check, solveCheck: solveHumanCheck, token });
+  const data = await client.ticketWithCheck(activity, { check, code, solveCheck: solveHumanCheck, token });
   // If the user has changed during the request, the ticket is not stored for the next user.
   if (session.user() === user) session.storeTicket(activity, data);
   return data;

@@ -26,6 +26,7 @@ export function sentencesOf({ action, subject, before, after }) {
   if (key === "shed") return [t(now?.on ? "change.shed_on" : "change.shed_off")];
   if (key === "announcement") return [t("change.announcement", { ...values, text: Object.values(now?.announcement ?? {}).join(" / ") || t("none") })];
   if (key === "ban") return [t("change.ban", { subject, until: now ? moment(now.until) : "" })];
+  if (key === "codes") return [t("change.codes", { ...values, added: count(now?.added ?? 0) })];
   return [[actionText(action, subject, values), now?.reason].filter(Boolean).join(": ")];
 }
 

@@ -28,6 +28,7 @@ export const STEPS = {
     first: [field("members", "/eligibility/members_only", "checkbox"), choice("check", "/human_check", "human", ["none", "pow", "captcha", "hosted", "suspicious"])],
     folded: [
       field("level", "/eligibility/min_level", "number", { min: 0 }), lines("allow", "/eligibility/allow"), lines("groups", "/eligibility/groups"),
+      field("codes", "/eligibility/codes", "checkbox"),
       field("difficulty", "/min_difficulty", "number", { min: 1, max: 8 }),
     ],
   },

@@ -25,6 +25,7 @@ export function textsOf(spec) {
     starts: toLocalInput(spec.starts_at), ends: toLocalInput(spec.ends_at),
     members: spec.eligibility?.members_only ?? false, level: String(spec.eligibility?.min_level ?? 0),
     allow: (spec.eligibility?.allow ?? []).join("\n"), groups: (spec.eligibility?.groups ?? []).join("\n"),
+    codes: spec.eligibility?.codes ?? false,
     check: spec.human_check ?? "none", difficulty: String(spec.min_difficulty ?? 1), "per-user": String(spec.per_user ?? 1),
     checkout: spec.checkout ?? "form", restocks: spec.refund_restocks ?? true,
     ...Object.fromEntries(limits),
@@ -61,6 +62,7 @@ export function specOf(texts, skus, kept) {
       // White space is part of a user's name: the server says which name no token can have.
       allow: toLines(texts.allow),
       groups: toLines(texts.groups).map((group) => group.trim()),
+      codes: texts.codes,
     },
     refund_restocks: texts.restocks,
     refund_window_seconds: texts.refund === "" ? undefined : seconds("refund"),

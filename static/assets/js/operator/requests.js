@@ -70,6 +70,9 @@ export async function read(path, etag) {
   return answer;
 }
 
+/** Reads a file below `/api/admin`. */
+export const readText = async (path) => (await guard(adminRead(path, token()))).text;
+
 /** The checks of `/readyz`: of each store, `ok` or what is wrong with it. */
 export async function readiness() {
   try {

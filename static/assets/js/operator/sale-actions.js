@@ -79,10 +79,11 @@ export const settingsOf = (sale) => [
     : sale.refund_window_seconds ? duration(sale.refund_window_seconds) : t("refund.never")],
 ];
 
-function whoOf({ members_only: members, min_level: level, allow = [], groups = [] }) {
+function whoOf({ members_only: members, min_level: level, allow = [], groups = [], codes }) {
   const rules = [
     members && t("who.members"), level > 0 && t("who.level", { level }), allow.length > 0 && t("who.allow", { number: allow.length }),
     groups.length > 0 && t("who.groups", { groups: groups.join(", ") }),
+    codes && t("who.codes"),
   ].filter(Boolean);
   return rules.length ? rules.join("; ") : t("who.everybody");
 }

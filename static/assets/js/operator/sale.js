@@ -6,6 +6,7 @@ import { changeList } from "./change-words.js";
 import { every, open, setTitle, showWorker } from "./frame.js";
 import { audit } from "./live/audit.js";
 import { makeCharts, marksOf } from "./live/charts.js";
+import { codeActions } from "./live/codes.js";
 import { showCounts } from "./live/counts.js";
 import { createHistory } from "./live/history.js";
 import { rebuild } from "./live/rebuild.js";
@@ -74,6 +75,7 @@ function page() {
       section(t("audit"), { id: "audit-section" }, el("div", { class: "card" },
         el("p", {}, t("audit.what")), button("audit", t("audit.run"), ({ target }) => void audit(target, id)),
         el("div", { id: "audit-result", role: "status", testid: "audit-result" })))),
+    section(t("codes"), { id: "codes-section", hidden: true }, el("div", { class: "card" }, codeActions(id))),
     section(t("nav.changes"), { id: "changes-section", beside: el("a", { href: `/admin/changes?${new URLSearchParams({ activity: id })}` }, t("changes.all")) },
       el("ul", { id: "changes", class: "changes card", testid: "changes" })),
     section(t("danger"), { id: "danger" }, el("div", { id: "dangers", class: "card dangers" })),
@@ -129,6 +131,7 @@ function render() {
   setVisible(byId("live"), sale.state !== "draft");
   setVisible(byId("draft"), sale.state === "draft");
   setVisible(byId("audit-section"), sale.state !== "draft");
+  setVisible(byId("codes-section"), Boolean(sale.eligibility.codes));
   show(byId("head-picture"), shown.image, () => picture(shown.image || sale.skus[0]?.image, shown.title, "small"));
   setText(byId("name"), shown.title);
   show(byId("state"), [state, text], () => chip(state, text));

@@ -28,7 +28,7 @@ function answersOf({ startsIn = -MINUTE, duration = HOUR, skus = [CAMERA, ...SIZ
         description: "Four thousand made, none made again. Ships from Berlin within 3 days.",
         descriptions: { zh: "限量四千台，不再生产。三天内从柏林发货。" },
         per_user: 2, pay_timeout_seconds: 300, pay_extension_seconds: 300, refund_window_seconds: 14 * 86_400, human_check: "none",
-        max_wait_seconds: 300, checkout: "form", eligibility: { members_only: false, min_level: 0, invited_only: false },
+        max_wait_seconds: 300, checkout: "form", eligibility: { members_only: false, min_level: 0, invited_only: false, codes: false },
         ...times, ...changes, skus: skus.map((sku) => ({ as_of: time(now), ...sku })),
       },
       [`GET ${PATH}/gate.json`]: { jitter_ms: 100, sold_out: skus.filter(({ left }) => left === 0).map(({ sku }) => sku), ...(phase === "open" && { start_key: "k" }), ...times, ...gate },

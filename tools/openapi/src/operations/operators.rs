@@ -5,13 +5,14 @@ use domain::{
     api::{
         Page,
         operators::{
-            Ban, Banned, CancelOrder, EventsReplayed, ExtendOrder, ListedBan, RefundOrder, ReplayEvents, Requeued,
-            Restock, Shedding, SheddingChanged, Strikes,
+            Ban, Banned, CancelOrder, CodesAdded, EventsReplayed, ExtendOrder, ListedBan, RefundOrder, ReplayEvents,
+            Requeued, Restock, Shedding, SheddingChanged, Strikes,
         },
     },
     http::{problem::Code, routes::Admin},
     ids::{ActivityId, UserId},
     order::OrderStatus,
+    presale::MakeCodes,
 };
 use operations::{
     commands::{
@@ -78,6 +79,7 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
         "schema": { "type": "string", "pattern": "^\"[0-9]{1,18}\"$" },
     });
     let epoch = json!({ "type": "integer", "format": "int64", "minimum": 1 });
+    let csv = json!({ "type": "string", "examples": ["code,max_users\r\nK7Q2M9XWDA,1\r\n"] });
     vec![
         admin(Admin::ListActivities, "adminListActivities", "All activities, drafts included, newest start first")
             .describe("At most 200: the 150 that end next, and the 50 that ended last.")
@@ -135,6 +137,22 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
             .returns(200, "The SKU.", schemas.response::<Sku>())
             .example_of(200, examples::sku(120))
             .returns_component(202, "Rebuilding")
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+        admin(Admin::ListCodes, "adminListCodes", "Export the presale codes of an activity")
+            .returns_with(200, "All codes, how many users each has room for, and how many it has.", &[], Some(("text/csv", csv.clone())))
+            .refuses(&[Code::NotFound]),
+        admin(Admin::MakeCodes, "adminMakeCodes", "Make presale codes")
+            .describe("Codes of 50 random bits. A repeated request makes more.")
+            .body(true, schemas.strict_request::<MakeCodes>())
+            .returns(200, "How many there are.", schemas.response::<CodesAdded>())
+            .refuses(&[Code::NotFound, Code::StateConflict]),
+        admin(Admin::AddCodes, "adminAddCodes", "Add presale codes from a CSV file")
+            .describe(
+                "Lines of `code,max_users`, without `max_users` for one user each. Codes are 6 to 40 letters and digits; \
+                 spaces, hyphens and case do not matter. Those that are there stay as they are.",
+            )
+            .body_with(true, "text/csv", csv)
+            .returns(200, "How many there are.", schemas.response::<CodesAdded>())
             .refuses(&[Code::NotFound, Code::StateConflict]),
         admin(Admin::Stats, "adminStats", "Live statistics")
             .returns(200, "The statistics.", schemas.response::<Stats>())

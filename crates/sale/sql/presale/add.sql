@@ -1,0 +1,8 @@
+WITH new_codes (code) AS ({json_values})
+INSERT INTO presale_codes (activity, code, max_users)
+SELECT ?1, n.code, CAST(?3 AS BIGINT)
+FROM new_codes n
+WHERE EXISTS (SELECT 1 FROM activities a WHERE a.id = ?1 AND a.state <> 'erasing')
+  AND (SELECT COUNT(*) FROM presale_codes p WHERE p.activity = ?1) + CAST(?4 AS BIGINT) <= CAST(?5 AS BIGINT)
+ON CONFLICT (activity, code) DO NOTHING
+RETURNING code
