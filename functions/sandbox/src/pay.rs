@@ -32,9 +32,11 @@ struct Body {
 /// Returns the payment page.
 pub async fn page(session: &str) -> Result<Response, ApiError> {
     let session = verify_session(session).await?;
-    // The inserted values consist of digits, letters, '.' and '-', so nothing needs escaping.
+    let shop_url = settings::load(settings::SHOP_URL).await?;
+    // The inserted values consist of digits, letters, '.', '-' and what an origin has, so nothing needs escaping.
     let page = include_str!("pay.html")
         .replace("{order_no}", &session.order_no.to_string())
+        .replace("{shop_url}", &shop_url)
         .replace("{amount}", &session.money.amount.to_string())
         .replace("{currency}", &session.money.currency)
         .replace("{decimals}", &decimals(&session.money.currency).unwrap_or(2).to_string());

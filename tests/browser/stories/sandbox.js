@@ -24,6 +24,16 @@ test("the payment page leads back to a path, and to no other origin", async ({ p
   }
 });
 
+test("the payment page leads back to the order's page of the shop, where nothing else is asked for", async ({ page, baseURL }) => {
+  const { id } = await publish();
+  const { buyer, order } = await orderOf(id);
+  const { checkout_url: checkout } =
+    await call("POST", `/api/orders/${order}/checkout`, { token: buyer.token, body: { address: ADDRESS } });
+  await page.goto(new URL(checkout, baseURL).pathname);
+  await page.getByTestId("sandbox-pay").click();
+  await page.waitForURL(`${baseURL}/order?order_no=${order}&payment=done`);
+});
+
 test("the payment page has the language of the shop's pages, and dark colours where they are preferred", async ({ newPage }) => {
   const { id } = await publish();
   const { buyer, order } = await orderOf(id);
