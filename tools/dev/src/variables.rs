@@ -135,7 +135,12 @@ impl Variables {
         if listen.ip().is_unspecified() {
             listen.set_ip(Ipv4Addr::LOCALHOST.into());
         }
-        self.0.entry("shop_url".to_owned()).or_insert_with(|| format!("http://{listen}"));
+        self.set_default("shop_url", &format!("http://{listen}"));
+    }
+
+    /// Sets a variable, unless it is set.
+    pub fn set_default(&mut self, name: &str, value: &str) {
+        self.0.entry(name.to_owned()).or_insert_with(|| value.to_owned());
     }
 
     /// Adds the variables to the environment of `command`.

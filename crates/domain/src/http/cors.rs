@@ -20,8 +20,11 @@ const MAX_AGE_SECONDS: &str = "7200";
 #[derive(Debug, PartialEq, Eq)]
 pub struct AllowedOrigins(Vec<String>);
 
+/// In the variable: the pages of this machine, whatever their port; for development.
+const LOCALHOST: &str = "localhost";
+
 impl AllowedOrigins {
-    /// Reads a list of origins, separated by spaces or commas.
+    /// Reads a list of origins, separated by spaces or commas; `localhost` is every one of this machine.
     ///
     /// # Errors
     /// What is wrong with the first bad origin: it is not written as browsers send it.
@@ -39,7 +42,8 @@ impl AllowedOrigins {
     /// Returns the allowed origin of a request.
     pub fn of(&self, headers: &impl Headers) -> Option<String> {
         let origin = String::from_utf8(headers.values("origin").into_iter().next()?).ok()?;
-        self.0.contains(&origin).then_some(origin)
+        let is_local = || self.0.iter().any(|allowed| allowed == LOCALHOST) && is_of_this_machine(&origin);
+        (self.0.contains(&origin) || is_local()).then_some(origin)
     }
 }
 
@@ -71,8 +75,17 @@ pub fn add_headers(response: Response, origin: Option<String>) -> Response {
     }
 }
 
+/// Whether a page of this origin is on this machine.
+fn is_of_this_machine(origin: &str) -> bool {
+    let authority = origin.strip_prefix("http://").and_then(|rest| rest.parse::<Authority>().ok());
+    authority.is_some_and(|authority| matches!(authority.host(), "localhost" | "127.0.0.1" | "[::1]"))
+}
+
 /// Returns the origin if it is written as browsers send it: a scheme, a host in lower case, and no default port.
 fn checked(origin: &str) -> Result<String, String> {
+    if origin == LOCALHOST {
+        return Ok(origin.to_owned());
+    }
     let fault = || Err(format!("has {origin:?}, which is no origin such as https://shop.example"));
     let Some((scheme @ ("http" | "https"), rest)) = origin.split_once("://") else { return fault() };
     let is_plain =
@@ -104,6 +117,26 @@ mod tests {
         }
         assert_eq!(origins.of(&&[("origin", "http://shop.example")][..]), None);
         assert_eq!(origins.of(&&[][..]), None);
+    }
+
+    #[test]
+    fn localhost_is_every_origin_of_this_machine() {
+        let origins = AllowedOrigins::parse("localhost https://shop.example").expect("origins");
+        let is_allowed = |origin: &str| origins.of(&&[("origin", origin)][..]).is_some();
+        for origin in [
+            "http://localhost:5173",
+            "http://localhost",
+            "http://127.0.0.1:8080",
+            "http://[::1]:1",
+            "https://shop.example",
+        ] {
+            assert!(is_allowed(origin), "{origin}");
+        }
+        for origin in
+            ["localhost", "http://localhost.evil.example", "http://127.0.0.2:1", "https://evil.example", "null"]
+        {
+            assert!(!is_allowed(origin), "{origin}");
+        }
     }
 
     #[test]

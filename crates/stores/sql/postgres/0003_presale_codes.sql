@@ -33,3 +33,5 @@ END $$;
 
 CREATE OR REPLACE TRIGGER presale_users_fit BEFORE INSERT ON presale_users FOR EACH ROW
   EXECUTE FUNCTION presale_users_fit();
+
+INSERT INTO schema_versions (version) VALUES (3) ON CONFLICT DO NOTHING;

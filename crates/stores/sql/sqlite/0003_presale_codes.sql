@@ -30,3 +30,5 @@ BEGIN
   DELETE FROM presale_users WHERE activity = OLD.id;
   DELETE FROM presale_codes WHERE activity = OLD.id;
 END;
+
+INSERT INTO schema_versions (version) VALUES (3) ON CONFLICT DO NOTHING;

@@ -59,6 +59,8 @@ pub fn run(options: &Options) -> Result<()> {
     // The command line counts more than the environment, and that more than the file.
     let replaced = variables.add_exported(&exported);
     variables.set_shop_url(listen);
+    // Own pages are tried from any server of this machine.
+    variables.set_default("cors_origins", "localhost");
     options.ledger.as_deref().map_or(Ok(()), |url| variables.set_ledger(url))?;
     options.redis.as_deref().map_or(Ok(()), |url| variables.set_redis(url))?;
     if variables.find("redis_host").is_none() {
