@@ -39,7 +39,7 @@ test("the events of an order arrive in order, with signatures that the official 
   const [pending, cancelled] = documents.map(({ data }) => data);
   const shown = await untilOrder(order.order_no, "cancelled", buyer);
   const { ahead, estimated_wait_ms: wait, ...own } = shown;
-  assert.deepEqual(cancelled, { ...own, ahead: 0, estimated_wait_ms: 0 });
+  assert.deepEqual(cancelled, { ...own, ahead: 0, estimated_wait_ms: 0, user: buyer.user, name: "The item" });
   assert.deepEqual([pending.status, pending.pay_by, pending.quantity], ["pending_payment", order.pay_by, 2]);
   const otherWebhook = new Webhook("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD");
   assert.throws(() => otherWebhook.verify(attempts[0].body, attempts[0].headers));

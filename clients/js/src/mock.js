@@ -71,7 +71,7 @@ export function mockFetch(script = "paid", changes = {}) {
       if (refusal) return { status: 409, code: refusal };
       const { price, currency } = activity().skus.find((known) => known.sku === sku) ?? activity().skus[0];
       order = {
-        order_no: `${activity().id}.1`, status: "queued", sku, quantity, amount: price * quantity, currency, ahead,
+        order_no: `${activity().id}.1`, activity: activity().id, status: "queued", sku, quantity, amount: price * quantity, currency, ahead,
         estimated_wait_ms: 0, created_at: rfc3339(Date.now()),
       };
       return order;

@@ -79,6 +79,12 @@ impl OrderStatus {
         self.is_held() || self == OrderStatus::Paid
     }
 
+    /// Whether an order with this status was paid, whatever became of the payment.
+    #[must_use]
+    pub fn is_paid(self) -> bool {
+        matches!(self, OrderStatus::Paid | OrderStatus::Refunding | OrderStatus::Refunded)
+    }
+
     /// Whether the transition to `next` is legal.
     #[must_use]
     pub fn can_become(self, next: OrderStatus) -> bool {
@@ -154,6 +160,8 @@ pub struct Order {
 struct OrderDocument<'a> {
     /// The order's number.
     order_no: &'a OrderNo,
+    /// Its activity.
+    activity: &'a ActivityId,
     /// Its status.
     status: OrderStatus,
     /// The SKU.
@@ -239,6 +247,7 @@ impl Serialize for Order {
         let pending = self.status == OrderStatus::PendingPayment;
         let document = OrderDocument {
             order_no: &self.order_no,
+            activity: self.activity(),
             status: self.status,
             sku: &self.sku,
             quantity: self.quantity,

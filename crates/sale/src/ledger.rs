@@ -2,4 +2,5 @@
 
 pub mod activities;
 pub mod epochs;
+pub mod items;
 pub mod presale;

@@ -2,16 +2,22 @@
 //!
 //! Every transition is sent after it is in the ledger, in order for each order, with the same id at each attempt.
 
+use std::cell::RefCell;
+
 use domain::{order::OrderStatus, time::Millis};
 use orders::{
     event_delivery::{DeliveryReport, WebhookTarget, deliver_due},
-    ledger::events::{self, EventEndpoint, set_enabled},
+    ledger::{
+        events::{self, EventEndpoint, set_enabled},
+        order_rows,
+    },
 };
 use standardwebhooks::Webhook;
 
 use crate::{
     fakes::{FakeEndpoint, header},
     fixture::{LEDGERS, NOW, RealFixture, new_fixture},
+    operations::statistics::Recording,
 };
 
 pub const WEBHOOK_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -70,7 +76,38 @@ async fn all_events_of_an_order_are_sent_in_order_and_signed() {
         assert_eq!(first["data"]["status"], "pending_payment", "the order as it was then");
         assert_eq!(first["data"]["order_no"], order_no.to_string());
         assert_eq!((&first["data"]["quantity"], &first["data"]["amount"]), (&2.into(), &200.into()));
+        let paid = order_rows::load(&fixture.sql, &order_no).await.unwrap().unwrap().payment;
+        for (document, payment) in endpoint.documents().iter().zip([None, None, Some(&paid), Some(&paid), Some(&paid)])
+        {
+            let data = &document["data"];
+            assert_eq!((&data["user"], &data["name"]), (&"ada".into(), &"Phone".into()), "{ledger}: {document}");
+            assert_eq!(data["activity"], fixture.activity.as_str(), "{ledger}");
+            assert_eq!(
+                data.get("payment").and_then(|id| id.as_str()),
+                payment.map(String::as_str),
+                "{ledger}: {document}"
+            );
+        }
         assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 0, "{ledger}: once");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_of_events_is_read_with_as_many_statements_as_one() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 9, 1).await;
+        set_enabled(&fixture.sql, true).await.unwrap();
+        let sql = Recording(&fixture.sql, RefCell::default());
+        let mut statements = Vec::new();
+        for orders in [0..1, 1..9] {
+            let count = orders.end - orders.start;
+            for n in orders {
+                fixture.pending_order(n, &format!("user {n}"), 1).await;
+            }
+            assert_eq!(events::claim_due(&sql, LATER, 16).await.unwrap().len() as u64, count, "{ledger}");
+            statements.push(sql.1.take().len());
+        }
+        assert_eq!(statements, [3, 3], "{ledger}: events, orders, names");
     }
 }
 
@@ -90,6 +127,11 @@ async fn a_failed_order_sends_an_event_too() {
         assert_eq!(failed.len(), 1, "{ledger}");
         assert_eq!(failed[0]["data"]["order_no"], fixture.order_no(2).to_string(), "{ledger}");
         assert_eq!(failed[0]["data"]["reason"], "no_room_in_ledger", "{ledger}");
+        assert_eq!(
+            (&failed[0]["data"]["user"], &failed[0]["data"]["name"]),
+            (&"bob".into(), &"Phone".into()),
+            "{ledger}"
+        );
     }
 }
 

@@ -1,6 +1,12 @@
 //! Puts the document together.
 
-use domain::{event::ActivityChange, http::problem::Code, ids::ActivityId, order::OrderStatus, schema::EventType};
+use domain::{
+    event::{ActivityChange, PARTIALLY_REFUNDED},
+    http::problem::Code,
+    ids::ActivityId,
+    order::OrderStatus,
+    schema::EventType,
+};
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -37,6 +43,13 @@ fn document() -> Value {
         .filter(|status| *status != OrderStatus::Queued)
         .map(|status| order_webhook(&mut schemas, status))
         .collect();
+    let part = order_webhook_of(
+        &mut schemas,
+        PARTIALLY_REFUNDED,
+        ("onPartiallyRefunded", "A part of an order's payment is given back"),
+        OrderStatus::Paid,
+    );
+    webhooks.extend([part]);
     webhooks.extend(ActivityChange::ALL.map(|change| activity_webhook(&mut schemas, change)));
     webhooks.append(&mut payments::calls(&mut schemas));
     let mut components = components(&mut schemas, &codes);
@@ -83,9 +96,14 @@ fn order_webhook(schemas: &mut Schemas, status: OrderStatus) -> (String, Value) 
         OrderStatus::Refunding => ("onRefunding", "An order is refunding"),
         OrderStatus::Refunded => ("onRefunded", "An order is refunded"),
     };
+    order_webhook_of(schemas, status.as_str(), (id, summary), status)
+}
+
+/// An event for an order that has this status then.
+fn order_webhook_of(schemas: &mut Schemas, name: &str, text: (&str, &str), status: OrderStatus) -> (String, Value) {
     let data = schemas.order_with_status(status);
-    let event_type = format!("order.{status}");
-    let webhook = webhook(schemas, &event_type, (id, summary), "When the order reached the status.", data);
+    let event_type = format!("order.{name}");
+    let webhook = webhook(schemas, &event_type, text, "When that happened.", data);
     (event_type, webhook)
 }
 

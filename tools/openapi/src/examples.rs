@@ -22,8 +22,8 @@ pub fn reservation() -> Value {
 pub fn order(status: &str) -> Value {
     let is_queued = status == "queued";
     let mut order = json!({
-        "order_no": ORDER_NO, "status": status, "sku": "phone-black", "quantity": 1, "amount": 69_900, "currency": "EUR",
-        "ahead": if is_queued { 12 } else { 0 }, "estimated_wait_ms": if is_queued { 40 } else { 0 },
+        "order_no": ORDER_NO, "activity": "spring-2026", "status": status, "sku": "phone-black", "quantity": 1,
+        "amount": 69_900, "currency": "EUR", "ahead": if is_queued { 12 } else { 0 }, "estimated_wait_ms": if is_queued { 40 } else { 0 },
         "created_at": CREATED_AT,
     });
     if !is_queued {

@@ -1,6 +1,7 @@
 //! Schemas of the bodies, derived from their types.
 
 use domain::order::OrderStatus;
+use orders::ledger::events::OrderOfEvent;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -46,9 +47,9 @@ impl Schemas {
         schema
     }
 
-    /// The schema of an order that has this status.
+    /// The schema of an event's order, which had this status.
     pub fn order_with_status(&mut self, status: OrderStatus) -> Value {
-        let order = self.response::<domain::order::Order>();
+        let order = self.response::<OrderOfEvent>();
         json!({ "allOf": [order, { "properties": { "status": { "const": status } } }] })
     }
 

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use domain::{
     event::{Event, EventKey},
-    ids::{ActivityId, OrderNo},
+    ids::{ActivityId, OrderNo, UserId},
     order::{Order, OrderStatus},
     schema::EventType,
     time::{Millis, null_if_zero},
 };
+use sale::ledger::items::ItemNames;
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 use stores::{
     ledger::{
@@ -24,7 +26,7 @@ use stores::{
     reply::{non_empty, non_zero_time},
 };
 
-use super::order_rows::{self, OrderRow};
+use super::order_rows;
 use crate::dead_letters;
 
 /// How long a claimed event is reserved for the sweeper that claimed it, in milliseconds.
@@ -39,6 +41,26 @@ const UNDELIVERED_RETENTION_MS: i64 = 30 * 24 * 3_600 * 1_000;
 /// Turns the outbox on or off. While it is off, changes insert no events.
 pub async fn set_enabled<S: Sql>(sql: &S, on: bool) -> Result<(), StoreError> {
     switches::set(sql, "events", on).await
+}
+
+/// The order of an event as it was then, and what a shop needs to ship it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OrderOfEvent")]
+pub struct OrderOfEvent {
+    /// The order.
+    #[serde(flatten)]
+    order: Order,
+    /// The buyer.
+    user: UserId,
+    /// What was bought, in the shop's language: the SKU's name, after that of its item if it is an option. Absent once the
+    /// activity is erased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    name: Option<String>,
+    /// Once it is paid: the provider's id of the payment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    payment: Option<String>,
 }
 
 /// An event claimed for delivery.
@@ -68,20 +90,34 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
             EventKey::Activity(..) => None,
         })
         .collect();
-    let known_orders =
-        if order_numbers.is_empty() { Vec::new() } else { order_rows::load_many(sql, &order_numbers).await? };
+    let (known_orders, names) = if order_numbers.is_empty() {
+        Default::default()
+    } else {
+        let activities: Vec<_> = order_numbers.iter().map(|order_no| order_no.activity()).collect();
+        (order_rows::load_many(sql, &order_numbers).await?, ItemNames::load(sql, &activities).await?)
+    };
     let mut claimed = Vec::with_capacity(claimed_rows.len());
     for (key, reason, pay_by, paid_at, refunded, happened_at, attempt) in claimed_rows {
         let data = match &key {
             EventKey::Activity(activity, _, epoch) => json!({ "activity": activity, "epoch": epoch }),
             EventKey::Order(order_no, _) | EventKey::Part(order_no, _) => {
-                let Some(mut order) = find_order(sql, &known_orders, order_no).await? else { continue };
+                let known = known_orders.iter().find(|row| row.order.order_no == *order_no);
+                let order = match known {
+                    Some(row) => Some(row.order.clone()),
+                    // A failed one has no row; its dead letter describes it.
+                    None => dead_letters::load_failed_order(sql, order_no).await?,
+                };
+                let Some(mut order) = order else { continue };
                 order.status = if let EventKey::Order(_, status) = key { status } else { OrderStatus::Paid };
                 order.refunded = refunded;
                 order.reason = non_empty(reason);
                 (order.pay_by, order.paid_at) = (non_zero_time(pay_by), non_zero_time(paid_at));
                 order.checkout_url = None;
-                json!(order)
+                let (user, name) = (order.user.clone(), names.get(order_no.activity(), &order.sku));
+                // Until a callback names it, a payment that a ledger lost has no id.
+                let payment = known.map(|row| row.payment.clone()).filter(|_| order.status.is_paid());
+                let payment = payment.filter(|payment| !["", "lost"].contains(&payment.as_str()));
+                json!(OrderOfEvent { order, user, name, payment })
             }
         };
         claimed.push(ClaimedEvent { event: Event { key, data, happened_at: Millis(happened_at) }, attempt });
@@ -93,14 +129,6 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
 fn read_key(row: &mut RowReader) -> Result<EventKey, StoreError> {
     let (subject, step) = (row.text()?, row.int()?);
     row.parse(|status| EventKey::parse(&subject, step, status).ok_or(()))
-}
-
-/// Finds an order. A failed one has no row in the ledger; its dead letter describes it.
-async fn find_order<S: Sql>(sql: &S, known: &[OrderRow], order_no: &OrderNo) -> Result<Option<Order>, StoreError> {
-    match known.iter().find(|row| row.order.order_no == *order_no) {
-        Some(row) => Ok(Some(row.order.clone())),
-        None => dead_letters::load_failed_order(sql, order_no).await,
-    }
 }
 
 /// Result of an attempt to deliver an event.

@@ -1,11 +1,10 @@
 //! Encrypted delivery addresses in the ledger (E1), which does not have the key, and what the order's payment page shows.
 
-use domain::{
-    ids::OrderNo,
-    language::{Language, Translations},
-    time::Millis,
-};
-use serde::Deserialize;
+use std::collections::HashMap;
+
+use domain::{ids::OrderNo, language::Language, time::Millis};
+use sale::ledger::items::Item;
+use serde_json::json;
 use stores::{
     ledger::{clock::Clock, deletion::delete_batch, row_reader::RowReader},
     ports::{Dialect, Sql, StoreError},
@@ -21,31 +20,6 @@ pub struct SealedAddress<'a> {
     pub sealed: &'a str,
     /// The buyer's language.
     pub language: &'a Language,
-}
-
-/// The members of a SKU that a payment page shows.
-#[derive(Default, Deserialize)]
-struct Item {
-    name: String,
-    #[serde(default)]
-    names: Translations,
-    #[serde(default)]
-    item: String,
-    #[serde(default)]
-    items: Translations,
-    #[serde(default)]
-    image: String,
-}
-
-impl Item {
-    /// The name in a language: with the item, if the SKU is an option of one.
-    fn name(&self, language: &Language) -> String {
-        let name = language.choose(&self.name, &self.names);
-        match language.choose(&self.item, &self.items) {
-            "" => name.to_owned(),
-            item => format!("{item} · {name}"),
-        }
-    }
 }
 
 /// What the ledger has about an order's checkout.
@@ -101,9 +75,15 @@ pub async fn save_collected<S: Sql>(
 
 /// Loads the encrypted address of an order; `None` if it has none, or it was erased.
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Option<String>, StoreError> {
-    let statement = "SELECT sealed FROM addresses WHERE order_no = ?1 AND sealed <> ''";
-    let rows = sql.run(statement, vec![order_no.to_string().into()]).await?;
-    rows.into_iter().next().map(|row| RowReader::new(row).text()).transpose()
+    Ok(load_many(sql, &[order_no]).await?.remove(order_no))
+}
+
+/// Loads the encrypted addresses of orders, by number. One that has none, or whose address was erased, is missing.
+pub async fn load_many<S: Sql>(sql: &S, orders: &[&OrderNo]) -> Result<HashMap<OrderNo, String>, StoreError> {
+    let of_orders = sql.dialect().json_values("?1");
+    let statement = format!("SELECT order_no, sealed FROM addresses WHERE order_no IN ({of_orders}) AND sealed <> ''");
+    let rows = sql.run(&statement, vec![json!(orders).to_string().into()]).await?.into_iter().map(RowReader::new);
+    rows.map(|mut row| Ok((row.parse(OrderNo::parse)?, row.text()?))).collect()
 }
 
 /// Erases up to `limit` addresses that were saved at or before `before`, of orders that have not changed since. The

@@ -12,7 +12,7 @@ const activity = (now, changes) => ({
 });
 
 const order = (now, changes) => ({
-  order_no: NO, status: "pending_payment", sku: "body", quantity: 1, amount: 189_900, currency: "EUR", ahead: 0, estimated_wait_ms: 0,
+  order_no: NO, activity: "range", status: "pending_payment", sku: "body", quantity: 1, amount: 189_900, currency: "EUR", ahead: 0, estimated_wait_ms: 0,
   created_at: time(now - 8_000), pay_by: time(now + 292_000), ...changes,
 });
 
