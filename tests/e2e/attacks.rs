@@ -85,7 +85,7 @@ async fn only_the_provider_that_opened_an_order_moves_it() {
 }
 
 /// The app's log when it has a text.
-async fn log_up_to(app: &TestApp, last: &str) -> String {
+pub async fn log_up_to(app: &TestApp, last: &str) -> String {
     eventually("the last line of the log", async || {
         let text = app.log();
         if text.contains(last) { Ok(text) } else { Err(text.lines().last().unwrap_or_default().to_owned()) }

@@ -13,6 +13,7 @@ mod checkout;
 mod cluster;
 mod cors;
 mod floods;
+mod fulfilment;
 mod hosted_checks;
 mod human_checks;
 mod identity;

@@ -135,6 +135,26 @@ pub async fn send_stripe_payment(http: &HttpClient, variables: &Variables, order
 /// Starts a payment service that gives every call the same answer, and replaces the sandbox by it. Returns the bodies of
 /// the calls.
 pub fn use_payment_service(variables: &mut Variables) -> mpsc::Receiver<Value> {
+    let (url, received) =
+        answer_calls(r#"{"session":"s","url":"https://pay.example/s","refund":"re","status":"pending"}"#);
+    variables.set("sandbox", "off");
+    variables.set("payment_provider", "webhook");
+    variables.set("payments_url", format!("{url}/calls"));
+    variables.set("payments_host", url);
+    received
+}
+
+/// Starts an endpoint that accepts every event, and makes it the shop's. Returns the events.
+pub fn use_events_endpoint(variables: &mut Variables) -> mpsc::Receiver<Value> {
+    let (url, received) = answer_calls("{}");
+    variables.set("events_secret", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD");
+    variables.set("events_url", format!("{url}/events"));
+    variables.set("events_host", url);
+    received
+}
+
+/// Starts a server that gives every call the same answer. Returns its URL, and the bodies of the calls.
+fn answer_calls(answer: &'static str) -> (String, mpsc::Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let (calls, received) = mpsc::channel();
@@ -142,24 +162,29 @@ pub fn use_payment_service(variables: &mut Variables) -> mpsc::Receiver<Value> {
         for mut connection in listener.incoming().flatten() {
             let calls = calls.clone();
             thread::spawn(move || -> io::Result<()> {
-                let mut request = String::new();
-                // A body is JSON on one line, at the end of the request.
-                while !request.ends_with("Z\"}") {
+                let mut request = Vec::new();
+                let body = loop {
                     let mut chunk = [0; 4_096];
                     let read = connection.read(&mut chunk)?;
-                    request.push_str(&String::from_utf8_lossy(&chunk[..read]));
-                }
-                let body = request.rsplit('\n').next().and_then(|body| serde_json::from_str(body).ok());
-                calls.send(body.unwrap_or_default()).map_err(io::Error::other)?;
-                let answer = r#"{"session":"s","url":"https://pay.example/s","refund":"re","status":"pending"}"#;
+                    request.extend_from_slice(&chunk[..read]);
+                    if let Some(body) = whole_body(&request) {
+                        break serde_json::from_slice(body).unwrap_or_default();
+                    }
+                };
+                calls.send(body).map_err(io::Error::other)?;
                 let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}", answer.len());
                 connection.write_all(format!("{head}\r\n\r\n{answer}").as_bytes())
             });
         }
     });
-    variables.set("sandbox", "off");
-    variables.set("payment_provider", "webhook");
-    variables.set("payments_url", format!("{url}/calls"));
-    variables.set("payments_host", url);
-    received
+    (url, received)
+}
+
+/// The body of a request, if all of it is there.
+fn whole_body(request: &[u8]) -> Option<&[u8]> {
+    let end = request.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(&request[..end]).to_lowercase();
+    let length: usize = head.split_once("content-length:")?.1.lines().next()?.trim().parse().ok()?;
+    let body = &request[end + 4..];
+    (body.len() >= length).then_some(body)
 }

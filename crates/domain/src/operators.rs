@@ -9,7 +9,9 @@ crate::words! {
     /// What an operator may do.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Role {
-        /// See everything. Every operator may.
+        /// Read orders and delivery addresses, and nothing else. Every operator may: see [`Operator::may`].
+        Fulfil = "fulfil",
+        /// See everything. Every operator may who does not only fulfil orders.
         Read = "read",
         /// Change activities, stock, bans, the queue and load shedding.
         Operate = "operate",
@@ -30,7 +32,11 @@ impl Operator {
     /// Whether the operator has a role.
     #[must_use]
     pub fn may(&self, role: Role) -> bool {
-        role == Role::Read || self.roles.contains(&role)
+        match role {
+            Role::Fulfil => true,
+            Role::Read => self.roles.iter().any(|own| *own != Role::Fulfil),
+            Role::Operate | Role::Money => self.roles.contains(&role),
+        }
     }
 }
 
@@ -43,7 +49,8 @@ impl Operators {
         let admin = Operator { name: "admin".to_owned(), roles: vec![Role::Operate, Role::Money] };
         let mut all: Vec<_> = secret::active(admin_token).map(|token| (token.to_owned(), admin.clone())).collect();
         for entry in operator_tokens.split_ascii_whitespace() {
-            const MALFORMED: &str = "holds an entry that is not name:roles:token, with roles read, operate, money";
+            const MALFORMED: &str =
+                "holds an entry that is not name:roles:token, with roles read, operate, money, fulfil";
             let [name, roles, token]: [&str; 3] =
                 entry.splitn(3, ':').collect::<Vec<_>>().try_into().map_err(|_| MALFORMED)?;
             let is_name = (1..=40).contains(&name.len())
@@ -79,16 +86,22 @@ mod tests {
     const ADA: &str = "Zt5-new-new-9Qw7e2r4u6i8o0p1a3s5d7f";
     const BEN: &str = "Ub6:colon-0Rx8f3s5v7j9p1q2b4t6e8g0h";
 
+    const CYD: &str = "Vc7-new-new-1Sy9g4t6w8k0r2c3u5f7h1i";
+    const DAN: &str = "Wd8-new-new-2Tz0h5u7x9l1s3d4v6g8i2j";
+
     #[test]
     fn an_operator_has_the_roles_of_the_token() {
-        let operators = Operators::parse(ADMIN, &format!("ada:read:{ADA}  ben:operate+money:{BEN}")).expect("entries");
+        let entries = format!("ada:read:{ADA}  ben:operate+money:{BEN} cyd:fulfil:{CYD} dan:fulfil+money:{DAN}");
+        let operators = Operators::parse(ADMIN, &entries).expect("entries");
         let may = |token: &str| {
             let operator = operators.find(token).expect("an operator");
             (operator.name.as_str(), Role::ALL.map(|role| operator.may(role)))
         };
-        assert_eq!(may(ADMIN), ("admin", [true, true, true]));
-        assert_eq!(may(ADA), ("ada", [true, false, false]));
-        assert_eq!(may(BEN), ("ben", [true, true, true]));
+        assert_eq!(may(ADMIN), ("admin", [true, true, true, true]));
+        assert_eq!(may(ADA), ("ada", [true, true, false, false]));
+        assert_eq!(may(BEN), ("ben", [true, true, true, true]));
+        assert_eq!(may(CYD), ("cyd", [true, false, false, false]));
+        assert_eq!(may(DAN), ("dan", [true, true, false, true]));
         for unknown in ["", "ada", &ADA[1..], &format!("ada:read:{ADA}")] {
             assert_eq!(operators.find(unknown), None, "{unknown}");
         }

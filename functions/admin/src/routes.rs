@@ -68,6 +68,7 @@ fn required_role(call: &Call<'_>) -> Role {
         | Admin::DismissCallback => Role::Money,
         // Who has a code may take part.
         Admin::ListCodes => Role::Operate,
+        Admin::ListOrders | Admin::FindOrders | Admin::GetOrder => Role::Fulfil,
         _ if call.request.method.is_safe() => Role::Read,
         _ => Role::Operate,
     }
@@ -125,7 +126,7 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::Rebuild => stats::rebuild(request, &activity()?).await?,
         Admin::ListDeadLetters => ReadBuyers(dead_letters::list(request).await?),
         Admin::ReplayDeadLetter => dead_letters::requeue(first).await?,
-        Admin::FindOrders => ReadBuyers(orders::find(request).await?),
+        Admin::FindOrders => ReadBuyers(orders::find(call).await?),
         Admin::GetOrder => ReadBuyers(orders::get(call).await?),
         Admin::CancelOrder => order_changes::cancel(call).await?,
         Admin::RefundOrder => order_changes::refund(call).await?,

@@ -95,7 +95,7 @@ pub fn components(schemas: &mut Schemas, codes: &[Code]) -> Map<String, Value> {
                 "type": "http", "scheme": "bearer", "bearerFormat": "ticket",
                 "description": "The ticket that made the order.",
             },
-            "adminToken": { "type": "http", "scheme": "bearer", "description": "The variable `admin_token`, or a token of `operator_tokens` with the role that the route needs: `money` for parked callbacks, `operate` for other changes, both for prices on sale." },
+            "adminToken": { "type": "http", "scheme": "bearer", "description": "The variable `admin_token`, or a token of `operator_tokens` with the role that the route needs: `money` for parked callbacks, `operate` for other changes, both for prices on sale. One with `fulfil` alone reads orders and their addresses." },
             "metricsToken": { "type": "http", "scheme": "bearer", "description": "The variable `metrics_token`." },
             "cronToken": { "type": "http", "scheme": "bearer", "description": "The variable `cron_token`." },
         },

@@ -171,7 +171,9 @@ impl Admin {
             | Self::ListEvents
             | Self::ListBans => &["before", "limit"],
             Self::ListChanges => &["activity", "before", "limit"],
-            Self::FindOrders => &["activity", "status", "user", "code", "updated_since", "before", "limit"],
+            Self::FindOrders => {
+                &["activity", "status", "user", "code", "updated_since", "addresses", "before", "limit"]
+            }
             Self::Rebuild => &["epoch"],
             _ => &[],
         }

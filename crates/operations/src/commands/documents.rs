@@ -115,7 +115,20 @@ impl<'a> From<&'a OrderRow> for ExportedOrder<'a> {
     }
 }
 
-/// All that the ledger has about an order.
+/// An order that was searched.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct FoundOrder<'a> {
+    /// The order.
+    #[serde(flatten)]
+    pub order: ExportedOrder<'a>,
+    /// If it was asked for: the delivery address in clear text; null if there is none, if it was erased, or if its key is
+    /// gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Address>")]
+    pub address: Option<Option<Address>>,
+}
+
+/// All that the ledger has about an order; for an operator with the role `fulfil` alone, its lists are empty.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct OrderDetails<'a> {
     /// The order.

@@ -18,7 +18,8 @@ use operations::{
     commands::{
         audit::Audit,
         documents::{
-            Events, ExportedOrder, ListedSale, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild, Stats,
+            Events, ExportedOrder, FoundOrder, ListedSale, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild,
+            Stats,
         },
         inbox::InboxItem,
     },
@@ -279,8 +280,13 @@ fn find_orders(schemas: &mut Schemas) -> Operation {
             code,
         )
         .query("updated_since", "The orders that changed at this time, or later.", time)
+        .query(
+            "addresses",
+            "Whether each order has its delivery address. The log notes how many were read.",
+            json!({ "type": "boolean" }),
+        )
         .paged(200, 200)
-        .returns(200, "A page of orders.", schemas.response::<Page<ExportedOrder<'_>>>())
+        .returns(200, "A page of orders.", schemas.response::<Page<FoundOrder<'_>>>())
 }
 
 fn events(schemas: &mut Schemas) -> Vec<Operation> {
