@@ -14,6 +14,7 @@ pub mod operators;
 pub mod rebuilds;
 pub mod restored_ledger;
 pub mod revenue;
+pub mod sale_events;
 pub mod slow_sweeps;
 pub mod statistics;
 pub mod stuck_activities;

@@ -22,7 +22,11 @@ use operations::{
 };
 use orders::{
     dead_letters::{self, Cursor},
-    ledger::{events, order_rows, order_search::Search},
+    ledger::{
+        events::{self, EventFilter, EventState},
+        order_rows,
+        order_search::Search,
+    },
 };
 use payments::{
     callbacks::parked,
@@ -201,8 +205,12 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     operator_changes::list_of_subjects(sql, &["x", "y"]).await.unwrap();
     operator_changes::list(sql, Some(order_no.activity()), None, 51).await.unwrap();
     events::list_for_order(sql, &order_no).await.unwrap();
-    events::list_failed(sql, "", 200).await.unwrap();
-    events::list_failed(sql, "x/1", 200).await.unwrap();
+    for state in EventState::ALL {
+        let filter = EventFilter { state, r#type: Some("order.paid".to_owned()) };
+        events::list(sql, &EventFilter { r#type: None, ..filter.clone() }, "", 200).await.unwrap();
+        events::list(sql, &filter, "x/1", 200).await.unwrap();
+    }
+    events::add_test(sql, NOW).await.unwrap();
     dead_letters::load_failed_order(sql, &order_no).await.unwrap();
     let letter = (order_no.to_string(), "message".to_owned(), "undeliverable");
     dead_letters::record(sql, &[letter], NOW).await.unwrap();

@@ -25,16 +25,53 @@ pub fn retry_delay_ms(attempts: i64) -> Option<i64> {
 }
 
 crate::words! {
-    /// What happened to an activity.
+    /// What happened to an activity, or to a SKU of it.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum ActivityChange {
+        /// It was published or resumed, or its start was moved: it is not open, or the next event says that it is.
+        Published = "published",
+        /// It is open.
+        Opened = "opened",
+        /// It was paused.
+        Paused = "paused",
+        /// It has ended, or was closed.
+        Ended = "ended",
+        /// A SKU has nothing left.
+        SoldOut = "sold_out",
+        /// A SKU that was sold out has something left.
+        Back = "back",
         /// Redis had lost orders: a rebuild began (G16).
         Restored = "restored",
     }
 }
 
+impl ActivityChange {
+    /// Whether it happened to a SKU.
+    #[must_use]
+    pub fn is_of_sku(self) -> bool {
+        matches!(self, Self::SoldOut | Self::Back)
+    }
+
+    /// The type of its events.
+    #[must_use]
+    pub fn event_type(self) -> String {
+        format!("{}.{}", if self.is_of_sku() { "sku" } else { "activity" }, self.as_str())
+    }
+}
+
 /// What the events of a part of a refund are called.
 pub const PARTIALLY_REFUNDED: &str = "partially_refunded";
+
+/// The type of the events with which operators test the endpoint.
+pub const TEST: &str = "test";
+
+/// The types of all events, such as `order.paid`.
+#[must_use]
+pub fn event_types() -> Vec<String> {
+    let statuses = OrderStatus::ALL.into_iter().filter(|status| *status != OrderStatus::Queued);
+    let of_orders = statuses.map(|status| format!("order.{status}")).chain([format!("order.{PARTIALLY_REFUNDED}")]);
+    of_orders.chain(ActivityChange::ALL.map(ActivityChange::event_type)).chain([TEST.to_owned()]).collect()
+}
 
 /// Identifies an event: the ledger has at most one with this key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,14 +80,19 @@ pub enum EventKey {
     Order(OrderNo, OrderStatus),
     /// A part of an order's payment is given back, at this step.
     Part(OrderNo, i64),
-    /// An activity changed, in this epoch.
+    /// An operator tests the endpoint, at this time.
+    Test(i64),
+    /// An activity or a SKU of it changed, with this number among the activity's events.
     Activity(ActivityId, ActivityChange, i64),
 }
 
 impl EventKey {
-    /// Parses columns of the ledger. An order number contains a full stop, an activity's id does not.
+    /// Parses columns of the ledger. An order number contains a full stop, an activity's id does not. A test has no subject.
     #[must_use]
     pub fn parse(subject: &str, step: i64, status: &str) -> Option<Self> {
+        if (subject, status) == ("", TEST) {
+            return Some(Self::Test(step));
+        }
         match ActivityId::parse(subject) {
             Ok(activity) => Some(Self::Activity(activity, ActivityChange::parse(status)?, step)),
             Err(_) if status == PARTIALLY_REFUNDED => Some(Self::Part(OrderNo::parse(subject).ok()?, step)),
@@ -64,7 +106,8 @@ impl EventKey {
         match self {
             Self::Order(order_no, status) => (order_no.to_string(), step(*status)),
             Self::Part(order_no, step) => (order_no.to_string(), *step),
-            Self::Activity(activity, _, epoch) => (activity.to_string(), *epoch),
+            Self::Activity(activity, _, number) => (activity.to_string(), *number),
+            Self::Test(time) => (String::new(), *time),
         }
     }
 
@@ -74,7 +117,28 @@ impl EventKey {
         match self {
             Self::Order(order_no, status) => format!("evt_{}_{status}", order_no.ulid()),
             Self::Part(order_no, step) => format!("evt_{}_{PARTIALLY_REFUNDED}_{step}", order_no.ulid()),
-            Self::Activity(activity, change, epoch) => format!("evt_{activity}_{}_{epoch}", change.as_str()),
+            Self::Activity(activity, change, number) => format!("evt_{activity}_{}_{number}", change.as_str()),
+            // An underscore is in no activity's id.
+            Self::Test(time) => format!("evt__{TEST}_{time}"),
+        }
+    }
+
+    /// The activity; `None` for a test.
+    #[must_use]
+    pub fn activity(&self) -> Option<&ActivityId> {
+        match self {
+            Self::Order(order_no, _) | Self::Part(order_no, _) => Some(order_no.activity()),
+            Self::Activity(activity, ..) => Some(activity),
+            Self::Test(_) => None,
+        }
+    }
+
+    /// The order; `None` if it is about an activity, or a test.
+    #[must_use]
+    pub fn order_no(&self) -> Option<&OrderNo> {
+        match self {
+            Self::Order(order_no, _) | Self::Part(order_no, _) => Some(order_no),
+            Self::Activity(..) | Self::Test(_) => None,
         }
     }
 
@@ -84,7 +148,8 @@ impl EventKey {
         match self {
             Self::Order(_, status) => format!("order.{status}"),
             Self::Part(..) => format!("order.{PARTIALLY_REFUNDED}"),
-            Self::Activity(_, change, _) => format!("activity.{}", change.as_str()),
+            Self::Activity(_, change, _) => change.event_type(),
+            Self::Test(_) => TEST.to_owned(),
         }
     }
 }
@@ -94,7 +159,7 @@ impl EventKey {
 pub struct Event {
     /// Its key.
     pub key: EventKey,
-    /// The order as it was then, or the activity and its epoch.
+    /// The order as it was then, or the activity; nothing for a test.
     pub data: Value,
     /// When it happened.
     pub happened_at: Millis,
@@ -153,6 +218,8 @@ mod tests {
                 "order.partially_refunded",
             ),
             ("demo", 3, "restored", "evt_demo_restored_3".to_owned(), "activity.restored"),
+            ("demo", 4, "sold_out", "evt_demo_sold_out_4".to_owned(), "sku.sold_out"),
+            ("", 5, "test", "evt__test_5".to_owned(), "test"),
         ] {
             let key = EventKey::parse(subject, step, status).expect("a key");
             assert_eq!((key.id(), key.event_type()), (id, event_type.to_owned()));
@@ -163,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_of_an_activity_names_it_and_its_epoch() {
+    fn the_message_of_an_activity_has_its_type_and_data() {
         let key = EventKey::Activity(ActivityId::parse("demo").expect("an id"), ActivityChange::Restored, 3);
         let event = Event { key, data: json!({ "activity": "demo", "epoch": 3 }), happened_at: Millis(0) };
         let message = event.message("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", Millis(5_000)).expect("a secret");

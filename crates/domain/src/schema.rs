@@ -8,11 +8,10 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
-    event::{ActivityChange, PARTIALLY_REFUNDED},
+    event::event_types,
     http::problem::Code,
     ids::{ActivityId, OrderNo, SkuId, UserId},
     money::Currency,
-    order::OrderStatus,
     time::Millis,
 };
 
@@ -67,7 +66,7 @@ text_schemas! {
         "examples": ["EUR"]
     };
     EventType = {
-        "description": "The type of an event: the status that an order reached, or what happened to an activity.",
+        "description": "The type of an event: the status that an order reached, what happened to an activity or a SKU, or an operator's test.",
         "type": "string",
         "enum": event_types()
     };
@@ -76,12 +75,6 @@ text_schemas! {
         "type": "string",
         "enum": Code::ALL
     };
-}
-
-fn event_types() -> Vec<String> {
-    let statuses = OrderStatus::ALL.into_iter().filter(|status| *status != OrderStatus::Queued);
-    let of_orders = statuses.map(|status| format!("order.{status}")).chain([format!("order.{PARTIALLY_REFUNDED}")]);
-    of_orders.chain(ActivityChange::ALL.map(|change| format!("activity.{}", change.as_str()))).collect()
 }
 
 /// Requests may have any offset and precision; responses are in UTC, in milliseconds.

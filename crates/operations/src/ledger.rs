@@ -5,4 +5,5 @@ pub mod history;
 pub mod operator_changes;
 pub mod order_times;
 pub mod rebuilds;
+pub mod sale_states;
 pub mod sales;

@@ -5,12 +5,16 @@ use domain::{
         Page,
         operators::{EventsReplayed, ReplayEvents},
     },
-    http::body,
+    event::event_types,
+    http::{
+        body,
+        problem::{Code, Problem},
+    },
 };
 use operations::commands::documents::Events;
 use orders::{
     event_delivery::MAX_CONCURRENCY,
-    ledger::events::{self, EventEndpoint, EventRecord},
+    ledger::events::{self, EventEndpoint, EventFilter, EventRecord, EventState},
 };
 use platform::{
     http::{ApiError, Request, Response},
@@ -24,16 +28,29 @@ use crate::call::Outcome;
 /// Maximum and default number of events in a page.
 const MAX_PAGE: i64 = 200;
 
-/// Handles `GET …/events?before=&limit=`: the endpoint's state, the number of waiting events, and the events that failed for
-/// good, newest first.
+/// Handles `GET …/events?state=&type=&before=&limit=`: the endpoint's state, the number of waiting events, and events,
+/// newest first: those that failed for good, unless `state` says otherwise.
 pub async fn list(request: &Request) -> Result<Response, ApiError> {
+    let mut errors = Vec::new();
+    let parse_state = |text: &str| EventState::parse(text).ok_or("must be waiting, delivered or failed");
+    let parse_type = |text: &str| match event_types().iter().any(|known| known == text) {
+        true => Ok(text.to_owned()),
+        false => Err("must be a type of events, such as order.paid"),
+    };
+    let filter = EventFilter {
+        state: paging::parse(request, "state", parse_state, &mut errors).unwrap_or_default(),
+        r#type: paging::parse(request, "type", parse_type, &mut errors),
+    };
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors).into());
+    }
     let before = paging::before(request).unwrap_or_default();
     let limit = paging::limit(request, MAX_PAGE)?;
     let (ledger, url) = (SpinLedger::open().await, settings::load(settings::EVENTS_URL).await?);
     let document = Events {
         endpoint: events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await?,
         waiting: events::count_waiting(&ledger).await?,
-        failed: Page::new(events::list_failed(&ledger, &before, limit + 1).await?, limit, EventRecord::cursor),
+        page: Page::new(events::list(&ledger, &filter, &before, limit + 1).await?, limit, EventRecord::cursor),
     };
     Ok(Response::json(200, &document))
 }
@@ -45,6 +62,16 @@ pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
     let now = clock::now(&ledger).await?;
     let (replayed, more) = events::resend(&ledger, body.order_no.as_ref(), now).await?;
     Ok(Outcome::changed(202, &EventsReplayed { replayed, more }))
+}
+
+/// Handles `POST …/events/test`: the next sweep sends an event of the type `test`, once.
+pub async fn test() -> Result<Outcome, ApiError> {
+    if settings::load(settings::EVENTS_URL).await?.is_empty() {
+        return Err(Problem::new(Code::StateConflict, "The variable events_url is empty: no events are sent.").into());
+    }
+    let ledger = SpinLedger::open().await;
+    let now = clock::now(&ledger).await?;
+    Ok(Outcome::changed(202, &events::add_test(&ledger, now).await?))
 }
 
 /// Handles `POST …/events/enable`: resumes delivery at once to an endpoint that was disabled after a `410`, or paused

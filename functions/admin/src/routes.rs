@@ -137,6 +137,7 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::DismissCallback => callbacks::resolve(subject, "dismiss").await?,
         Admin::ListRefunds => ReadBuyers(callbacks::refunds(request).await?),
         Admin::ListEvents => Read(events::list(request).await?),
+        Admin::TestEvents => events::test().await?,
         Admin::ReplayEvents => events::resend(request).await?,
         Admin::EnableEvents => events::enable().await?,
         Admin::ListBans => ReadBuyers(bans::list(request).await?),

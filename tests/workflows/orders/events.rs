@@ -5,14 +5,16 @@
 use std::cell::RefCell;
 
 use domain::{order::OrderStatus, time::Millis};
+use operations::commands::inbox;
 use orders::{
     event_delivery::{DeliveryReport, WebhookTarget, deliver_due},
     ledger::{
-        events::{self, EventEndpoint, set_enabled},
+        events::{self, EventEndpoint, EventFilter, EventState, set_enabled},
         order_rows,
     },
 };
 use standardwebhooks::Webhook;
+use stores::Sql;
 
 use crate::{
     fakes::{FakeEndpoint, header},
@@ -174,9 +176,10 @@ async fn retries_follow_the_specified_schedule_and_then_an_operator_can_replay()
             assert_eq!(deliver_round(&fixture, &endpoint, now.plus(-1)).await.failed, 0, "{ledger}, {wait} s");
         }
         assert_eq!(deliver_round(&fixture, &endpoint, now).await.failed, 1, "{ledger}: the tenth");
-        let failed = events::list_failed(&fixture.sql, "", 200).await.unwrap();
+        let failed = events::list(&fixture.sql, &EventFilter::default(), "", 200).await.unwrap();
         assert_eq!(failed.len(), 1, "{ledger}");
-        assert_eq!(events::list_failed(&fixture.sql, &failed[0].cursor(), 200).await.unwrap(), [], "{ledger}");
+        let after = events::list(&fixture.sql, &EventFilter::default(), &failed[0].cursor(), 200).await.unwrap();
+        assert_eq!(after, [], "{ledger}");
         assert_eq!((failed[0].attempts, failed[0].last_error.as_str()), (10, "the endpoint answered 500"));
         assert_eq!(deliver_all(&fixture, &endpoint, now.plus(1_000_000_000)).await, 0, "{ledger}: retried for ever");
         assert_eq!(events::resend(&fixture.sql, None, now).await.unwrap(), (1, false), "{ledger}");
@@ -184,6 +187,57 @@ async fn retries_follow_the_specified_schedule_and_then_an_operator_can_replay()
         assert_eq!(events::resend(&fixture.sql, None, now).await.unwrap(), (0, false), "{ledger}: delivered already");
         assert_eq!(events::resend(&fixture.sql, Some(&order_no), now).await.unwrap(), (1, false), "{ledger}");
         assert_eq!(deliver_all(&fixture, &endpoint, now).await, 1, "{ledger}: one order's, delivered or not");
+    }
+}
+
+#[tokio::test]
+async fn deliveries_are_listed_by_state_and_type_with_their_last_attempt() {
+    for ledger in LEDGERS {
+        let (fixture, endpoint) = (new_fixture(ledger, 5, 1).await, FakeEndpoint::default());
+        set_enabled(&fixture.sql, true).await.unwrap();
+        fixture.paid_order(1, "ada").await;
+        let list = async |state, event_type: &str| {
+            let event_type = Some(event_type.to_owned()).filter(|text| !text.is_empty());
+            let listed = events::list(&fixture.sql, &EventFilter { state, r#type: event_type }, "", 9).await.unwrap();
+            listed.into_iter().map(|it| (it.r#type, it.attempts, it.last_try_at, it.last_status)).collect::<Vec<_>>()
+        };
+        let tried = |event_type: &str, attempts, at, status| (event_type.to_owned(), attempts, at, status);
+        let never = tried("order.paid", 0, Millis(0), None);
+        for (response, status) in [(500, Some(500)), (0, None)] {
+            endpoint.responses.borrow_mut().push((response, ""));
+            deliver_round(&fixture, &endpoint, LATER).await;
+            fixture.sql.run("UPDATE events SET next_try_at = 0 WHERE attempts > 0", vec![]).await.unwrap();
+            fixture.sql.run("DELETE FROM endpoints", vec![]).await.unwrap();
+            let attempts = if response == 500 { 1 } else { 2 };
+            let pending = tried("order.pending_payment", attempts, LATER, status);
+            assert_eq!(list(EventState::Waiting, "").await, [never.clone(), pending.clone()], "{ledger}");
+            assert_eq!(list(EventState::Waiting, "order.pending_payment").await, [pending], "{ledger}");
+        }
+        let later = LATER.plus(1);
+        assert_eq!(deliver_all(&fixture, &endpoint, later).await, 2, "{ledger}");
+        let paid = tried("order.paid", 1, later, Some(204));
+        assert_eq!(list(EventState::Delivered, "order.paid").await, [paid], "{ledger}");
+        assert_eq!(list(EventState::Delivered, "test").await, [], "{ledger}");
+        assert_eq!(list(EventState::Failed, "").await, [], "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_test_of_the_endpoint_is_sent_once_and_needs_no_person() {
+    for ledger in LEDGERS {
+        let (fixture, endpoint) = (new_fixture(ledger, 5, 1).await, FakeEndpoint::default());
+        let test = events::add_test(&fixture.sql, LATER).await.unwrap();
+        assert_eq!((test.activity, test.order_no, test.state), (None, None, EventState::Waiting), "{ledger}");
+        endpoint.responses.borrow_mut().push((500, ""));
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER).await, 0, "{ledger}");
+        let failed = events::list(&fixture.sql, &EventFilter::default(), "", 9).await.unwrap();
+        assert_eq!((failed.len(), failed[0].id.as_str(), failed[0].attempts), (1, test.id.as_str(), 1), "{ledger}");
+        let inbox = inbox::load(&fixture.redis, &fixture.sql, TARGET.url, LATER, Some(0)).await.unwrap();
+        assert_eq!(inbox, [], "{ledger}");
+        let again = events::add_test(&fixture.sql, LATER.plus(1)).await.unwrap();
+        assert_eq!(deliver_all(&fixture, &endpoint, LATER.plus(1)).await, 1, "{ledger}");
+        assert_eq!(endpoint.event_ids(), [test.id, again.id], "{ledger}");
+        assert_eq!(event_types(&endpoint), ["test", "test"], "{ledger}");
     }
 }
 

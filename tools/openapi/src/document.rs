@@ -1,9 +1,9 @@
 //! Puts the document together.
 
 use domain::{
-    event::{ActivityChange, PARTIALLY_REFUNDED},
+    event::{ActivityChange, PARTIALLY_REFUNDED, TEST},
     http::problem::Code,
-    ids::ActivityId,
+    ids::{ActivityId, SkuId},
     order::OrderStatus,
     schema::EventType,
 };
@@ -51,6 +51,9 @@ fn document() -> Value {
     );
     webhooks.extend([part]);
     webhooks.extend(ActivityChange::ALL.map(|change| activity_webhook(&mut schemas, change)));
+    let test = json!({ "type": "object", "properties": {} });
+    let text = ("onTest", "An operator tests the endpoint");
+    webhooks.insert(TEST.to_owned(), webhook(&mut schemas, TEST, text, "When the operator asked for it.", test));
     webhooks.append(&mut payments::calls(&mut schemas));
     let mut components = components(&mut schemas, &codes);
     let mut schemas = schemas.into_components();
@@ -107,24 +110,42 @@ fn order_webhook_of(schemas: &mut Schemas, name: &str, text: (&str, &str), statu
     (event_type, webhook)
 }
 
-/// The event for an activity that changed.
+/// The event for an activity or a SKU that changed.
 fn activity_webhook(schemas: &mut Schemas, change: ActivityChange) -> (String, Value) {
+    let seen = "When a sweep saw it.";
     let (id, summary, happened) = match change {
+        ActivityChange::Published => {
+            ("onPublished", "An activity is published or resumed, or its start is later", "When it changed.")
+        }
+        ActivityChange::Opened => ("onOpened", "An activity is open", seen),
+        ActivityChange::Paused => ("onPaused", "An activity is paused", "When it was paused."),
+        ActivityChange::Ended => ("onEnded", "An activity has ended, or is closed", seen),
+        ActivityChange::SoldOut => ("onSoldOut", "A SKU has nothing left", seen),
+        ActivityChange::Back => ("onBack", "A SKU that was sold out has something left", seen),
         ActivityChange::Restored => (
             "onRestored",
             "Redis had lost orders of an activity, which is rebuilt from the ledger",
             "When the epoch began.",
         ),
     };
-    let data = json!({
+    let mut data = json!({
         "type": "object",
-        "required": ["activity", "epoch"],
-        "properties": {
-            "activity": schemas.response::<ActivityId>(),
-            "epoch": { "description": "The epoch that the rebuild began.", "type": "integer", "minimum": 1 },
-        },
+        "required": ["activity"],
+        "properties": { "activity": schemas.response::<ActivityId>() },
     });
-    let event_type = format!("activity.{}", change.as_str());
+    if change.is_of_sku() {
+        data["required"] = json!(["activity", "sku", "name"]);
+        data["properties"]["sku"] = schemas.response::<SkuId>();
+        data["properties"]["name"] = json!({
+            "description": "What it is called, as in events about orders; null once the activity is erased.",
+            "type": ["string", "null"],
+        });
+    } else if change == ActivityChange::Restored {
+        data["required"] = json!(["activity", "epoch"]);
+        data["properties"]["epoch"] =
+            json!({ "description": "The epoch that the rebuild began.", "type": "integer", "minimum": 1 });
+    }
+    let event_type = change.event_type();
     let webhook = webhook(schemas, &event_type, (id, summary), happened, data);
     (event_type, webhook)
 }
@@ -161,7 +182,7 @@ fn webhook(schemas: &mut Schemas, event_type: &str, (id, summary): (&str, &str),
                     "description": "Fewer events are sent at once, and none before `Retry-After`. The same holds for 502 and 504."
                 },
                 "default": {
-                    "description": "Sent again after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h; then the event has failed. Redirects are not followed."
+                    "description": "Sent again after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h; then the event has failed; a `test` fails at once. Redirects are not followed."
                 },
             },
         },

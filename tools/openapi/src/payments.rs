@@ -86,7 +86,9 @@ pub fn document(document: &Value) -> Value {
     let mut part = document.clone();
     let callback = PaymentCallback::ROUTES[PaymentCallback::Standard as usize].pattern;
     retain(&mut part["paths"], |path| path == callback);
-    retain(&mut part["webhooks"], |kind| !["order.", "activity."].iter().any(|event| kind.starts_with(event)));
+    retain(&mut part["webhooks"], |kind| {
+        !["order.", "activity.", "sku.", "test"].iter().any(|event| kind.starts_with(event))
+    });
     part["info"]["title"] = "Payment services for Stampede".into();
     part["info"]["summary"] = "The calls to a payment service, and its callbacks.".into();
     if let Some(tags) = part["tags"].as_array_mut() {

@@ -124,6 +124,7 @@ routes! {
         DismissCallback = POST "/api/admin/callbacks/:id/dismiss",
         ListRefunds = GET "/api/admin/refunds",
         ListEvents = GET "/api/admin/events",
+        TestEvents = POST "/api/admin/events/test",
         ReplayEvents = POST "/api/admin/events/replay",
         EnableEvents = POST "/api/admin/events/enable",
         ListBans = GET "/api/admin/bans",
@@ -168,12 +169,12 @@ impl Admin {
             | Self::ListDeadLetters
             | Self::ListCallbacks
             | Self::ListRefunds
-            | Self::ListEvents
             | Self::ListBans => &["before", "limit"],
             Self::ListChanges => &["activity", "before", "limit"],
             Self::FindOrders => {
                 &["activity", "status", "user", "code", "updated_since", "addresses", "before", "limit"]
             }
+            Self::ListEvents => &["state", "type", "before", "limit"],
             Self::Rebuild => &["epoch"],
             _ => &[],
         }

@@ -48,7 +48,7 @@ FROM (
   FROM (
     SELECT 'failed_event', subject, '', happened_at, ''
     FROM events
-    WHERE state = 'failed' AND state <> 'waiting'
+    WHERE state = 'failed' AND state <> 'waiting' AND subject <> ''
     ORDER BY happened_at
     LIMIT 1000
   ) AS failed

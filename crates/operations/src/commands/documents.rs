@@ -171,9 +171,9 @@ pub struct Events {
     /// Number of events that wait for delivery.
     #[schemars(range(min = 0))]
     pub waiting: i64,
-    /// Events that failed for good.
+    /// Those that were asked for, newest first.
     #[serde(flatten)]
-    pub failed: Page<EventRecord>,
+    pub page: Page<EventRecord>,
 }
 
 /// A sweep that ran.

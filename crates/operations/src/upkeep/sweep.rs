@@ -29,6 +29,7 @@ use stores::{
 
 use crate::{
     commands::bans,
+    ledger::{history, sale_states},
     upkeep::{
         budget::Budget,
         erasure, gates,
@@ -241,7 +242,8 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             self.end_step("erase", step);
         }
         let (step, now) = (Instant::now(), self.current_time());
-        crate::ledger::history::record(sql, &activities, now).await?;
+        history::record(sql, &activities, now).await?;
+        sale_states::record(sql, &activities, now).await?;
         self.report.remaining = passes::count_remaining(redis, sql, &activities, now, &mut self.report).await?;
         self.end_step("remaining", step);
         Ok(())

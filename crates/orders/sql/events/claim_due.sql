@@ -1,5 +1,5 @@
 UPDATE events
-SET attempts = attempts + 1, next_try_at = CAST(?1 AS BIGINT) + CAST(?3 AS BIGINT)
+SET attempts = attempts + 1, last_try_at = CAST(?1 AS BIGINT), next_try_at = CAST(?1 AS BIGINT) + CAST(?3 AS BIGINT)
 WHERE state = 'waiting' AND next_try_at <= ?1 AND (subject, step) IN (
   SELECT d.subject, d.step
   FROM events d

@@ -3,13 +3,14 @@
 //! Triggers insert events in the statements that change orders and activities. These functions claim events for
 //! delivery, record the attempts and erase old events.
 
+mod list;
+
 use std::time::{Duration, Instant};
 
 use domain::{
-    event::{Event, EventKey},
-    ids::{ActivityId, OrderNo, UserId},
+    event::{ActivityChange, Event, EventKey},
+    ids::{OrderNo, UserId},
     order::{Order, OrderStatus},
-    schema::EventType,
     time::{Millis, null_if_zero},
 };
 use sale::ledger::items::ItemNames;
@@ -22,10 +23,11 @@ use stores::{
         row_reader::RowReader,
         switches,
     },
-    ports::{Dialect, Sql, SqlValue, StoreError},
+    ports::{Dialect, Sql, StoreError},
     reply::{non_empty, non_zero_time},
 };
 
+pub use self::list::{EventFilter, EventRecord, EventState, add_test, list, list_for_order};
 use super::order_rows;
 use crate::dead_letters;
 
@@ -83,23 +85,22 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
         let key = read_key(&mut row)?;
         claimed_rows.push((key, row.text()?, row.int()?, row.int()?, row.int()?, row.int()?, row.int()?));
     }
-    let order_numbers: Vec<_> = claimed_rows
-        .iter()
-        .filter_map(|(key, ..)| match key {
-            EventKey::Order(order_no, _) | EventKey::Part(order_no, _) => Some(order_no),
-            EventKey::Activity(..) => None,
-        })
-        .collect();
-    let (known_orders, names) = if order_numbers.is_empty() {
-        Default::default()
-    } else {
-        let activities: Vec<_> = order_numbers.iter().map(|order_no| order_no.activity()).collect();
-        (order_rows::load_many(sql, &order_numbers).await?, ItemNames::load(sql, &activities).await?)
-    };
+    let order_numbers: Vec<_> = claimed_rows.iter().filter_map(|(key, ..)| key.order_no()).collect();
+    let known_orders =
+        if order_numbers.is_empty() { Vec::new() } else { order_rows::load_many(sql, &order_numbers).await? };
+    let activities: Vec<_> = claimed_rows.iter().filter_map(|(key, ..)| key.activity()).collect();
+    let names = if activities.is_empty() { ItemNames::default() } else { ItemNames::load(sql, &activities).await? };
     let mut claimed = Vec::with_capacity(claimed_rows.len());
     for (key, reason, pay_by, paid_at, refunded, happened_at, attempt) in claimed_rows {
         let data = match &key {
-            EventKey::Activity(activity, _, epoch) => json!({ "activity": activity, "epoch": epoch }),
+            EventKey::Activity(activity, ActivityChange::Restored, _) => {
+                json!({ "activity": activity, "epoch": reason.parse::<i64>().unwrap_or_default() })
+            }
+            EventKey::Activity(activity, change, _) if change.is_of_sku() => {
+                json!({ "activity": activity, "sku": reason, "name": names.get(activity, &reason) })
+            }
+            EventKey::Activity(activity, ..) => json!({ "activity": activity }),
+            EventKey::Test(_) => json!({}),
             EventKey::Order(order_no, _) | EventKey::Part(order_no, _) => {
                 let known = known_orders.iter().find(|row| row.order.order_no == *order_no);
                 let order = match known {
@@ -113,7 +114,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
                 order.reason = non_empty(reason);
                 (order.pay_by, order.paid_at) = (non_zero_time(pay_by), non_zero_time(paid_at));
                 order.checkout_url = None;
-                let (user, name) = (order.user.clone(), names.get(order_no.activity(), &order.sku));
+                let (user, name) = (order.user.clone(), names.get(order_no.activity(), order.sku.as_str()));
                 // Until a callback names it, a payment that a ledger lost has no id.
                 let payment = known.map(|row| row.payment.clone()).filter(|_| order.status.is_paid());
                 let payment = payment.filter(|payment| !["", "lost"].contains(&payment.as_str()));
@@ -142,24 +143,24 @@ pub enum DeliveryAttempt {
     Failed(String),
 }
 
-/// Records the results of attempts.
+/// Records the results of attempts, each with the HTTP status of the response; 0 without one.
 ///
 /// # Errors
 /// See [`ledger`](super). Events whose result is not recorded are sent again.
-pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttempt)]) -> Result<(), StoreError> {
+pub async fn record_attempts<S: Sql>(sql: &S, attempts: &[(&Event, DeliveryAttempt, u16)]) -> Result<(), StoreError> {
     if attempts.is_empty() {
         return Ok(());
     }
     let rows: Vec<_> = attempts
         .iter()
-        .map(|(event, attempt)| {
+        .map(|(event, attempt, status)| {
             let (state, next_try_at, error) = match attempt {
                 DeliveryAttempt::Delivered => ("delivered", 0, ""),
                 DeliveryAttempt::RetryAt(retry_at, error) => ("waiting", retry_at.0, error.as_str()),
                 DeliveryAttempt::Failed(error) => ("failed", 0, error.as_str()),
             };
             let (subject, step) = event.key.columns();
-            json!([subject, step, state, next_try_at, error])
+            json!([subject, step, state, next_try_at, error, status])
         })
         .collect();
     let statement = match sql.dialect() {
@@ -201,99 +202,6 @@ pub async fn resend<S: Sql>(sql: &S, order_no: Option<&OrderNo>, now: Millis) ->
             return Ok((resent, batch == RESEND_BATCH));
         }
     }
-}
-
-/// An event as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, JsonSchema)]
-#[schemars(rename = "Event")]
-pub struct EventRecord {
-    /// Its id, the same as in the message to the endpoint.
-    pub id: String,
-    /// Its activity.
-    pub activity: ActivityId,
-    /// Its order; null if it is about the activity.
-    pub order_no: Option<OrderNo>,
-    /// Its type.
-    #[schemars(with = "EventType")]
-    pub r#type: String,
-    /// `waiting`, `delivered` or `failed`.
-    #[schemars(extend("enum" = ["waiting", "delivered", "failed"]))]
-    pub state: String,
-    /// When it happened.
-    pub happened_at: Millis,
-    /// Attempts so far.
-    #[schemars(range(min = 0))]
-    pub attempts: i64,
-    /// When the next attempt is due; null unless the event is `waiting`.
-    #[serde(serialize_with = "null_if_zero")]
-    #[schemars(with = "Option<Millis>")]
-    pub next_try_at: Millis,
-    /// The error of the last attempt.
-    pub last_error: String,
-    /// Its position among the events of its order or activity.
-    #[serde(skip)]
-    step: i64,
-}
-
-impl EventRecord {
-    /// Names it in a list: what it is about, and its step.
-    #[must_use]
-    pub fn cursor(&self) -> String {
-        let order_no = self.order_no.as_ref().map(ToString::to_string);
-        format!("{}/{}", order_no.unwrap_or_else(|| self.activity.to_string()), self.step)
-    }
-}
-
-const EVENT_COLUMNS: &str = "subject, step, status, state, happened_at, attempts, next_try_at, last_error";
-
-fn parse_row(row: Vec<SqlValue>) -> Result<EventRecord, StoreError> {
-    let mut row = RowReader::new(row);
-    let key = read_key(&mut row)?;
-    let (id, r#type, (_, step)) = (key.id(), key.event_type(), key.columns());
-    let (activity, order_no) = match key {
-        EventKey::Order(order_no, _) | EventKey::Part(order_no, _) => (order_no.activity().clone(), Some(order_no)),
-        EventKey::Activity(activity, ..) => (activity, None),
-    };
-    Ok(EventRecord {
-        id,
-        activity,
-        order_no,
-        r#type,
-        state: row.text()?,
-        happened_at: Millis(row.int()?),
-        attempts: row.int()?,
-        next_try_at: Millis(row.int()?),
-        last_error: row.text()?,
-        step,
-    })
-}
-
-/// Lists up to `limit` events that failed for good, newest first; those after the one with the cursor `before`, unless it is
-/// empty.
-pub async fn list_failed<S: Sql>(sql: &S, before: &str, limit: i64) -> Result<Vec<EventRecord>, StoreError> {
-    let (older, mut params) = (
-        "AND (happened_at, subject, step) < \
-         (SELECT b.happened_at, b.subject, b.step FROM events b WHERE b.subject = ?2 AND b.step = CAST(?3 AS BIGINT))",
-        vec![limit.into()],
-    );
-    let older = match before.rsplit_once('/') {
-        None => "",
-        Some((subject, step)) => {
-            params.extend([subject.into(), step.parse().unwrap_or(0_i64).into()]);
-            older
-        }
-    };
-    let statement = format!(
-        "SELECT {EVENT_COLUMNS} FROM events WHERE state = 'failed' AND state <> 'waiting' {older} \
-         ORDER BY happened_at DESC, subject DESC, step DESC LIMIT CAST(?1 AS BIGINT)"
-    );
-    sql.run(&statement, params).await?.into_iter().map(parse_row).collect()
-}
-
-/// Lists the events of one order, in the order in which they happened.
-pub async fn list_for_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Vec<EventRecord>, StoreError> {
-    let statement = format!("SELECT {EVENT_COLUMNS} FROM events WHERE subject = ?1 ORDER BY step");
-    sql.run(&statement, vec![order_no.to_string().into()]).await?.into_iter().map(parse_row).collect()
 }
 
 /// Counts the events that are to be delivered.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use domain::{
-    ids::{ActivityId, SkuId},
+    ids::ActivityId,
     language::{Language, Translations},
 };
 use serde::Deserialize;
@@ -70,7 +70,7 @@ impl ItemNames {
 
     /// The name of a SKU.
     #[must_use]
-    pub fn get(&self, activity: &ActivityId, sku: &SkuId) -> Option<String> {
-        self.0.get(&(activity.to_string(), sku.to_string())).cloned()
+    pub fn get(&self, activity: &ActivityId, sku: &str) -> Option<String> {
+        self.0.get(&(activity.to_string(), sku.to_owned())).cloned()
     }
 }

@@ -95,6 +95,7 @@ CREATE OR REPLACE FUNCTION activities_delete_skus() RETURNS trigger LANGUAGE plp
 BEGIN
   DELETE FROM skus WHERE activity = OLD.id;
   DELETE FROM order_counts WHERE activity = OLD.id;
+  DELETE FROM sale_states WHERE activity = OLD.id AND sku <> '';
   DELETE FROM events WHERE subject = OLD.id AND state <> 'waiting';
   RETURN OLD;
 END $$;
@@ -388,8 +389,9 @@ CREATE TABLE IF NOT EXISTS switches (
 
 -- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
 -- status in an order's life, or of a part of its refund. An order reaches each position at most once, so `step` identifies the
--- events of one order, and sorts them. `subject` is the order's number; in an event about an activity it is the activity's id, and `step` its
--- epoch.
+-- events of one order, and sorts them. `subject` is the order's number. In an event about an activity it is the activity's id,
+-- `step` numbers these events (`sale_states`), and `reason` is the SKU or the epoch that it is about. The
+-- `subject` of a test is empty. `last_status` is the HTTP status of the last attempt, 0 without a response.
 CREATE TABLE IF NOT EXISTS events (
   subject TEXT COLLATE "C" NOT NULL,
   step BIGINT NOT NULL,
@@ -402,13 +404,15 @@ CREATE TABLE IF NOT EXISTS events (
   state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'failed')),
   attempts BIGINT NOT NULL DEFAULT 0,
   next_try_at BIGINT NOT NULL,
+  last_try_at BIGINT NOT NULL DEFAULT 0,
+  last_status BIGINT NOT NULL DEFAULT 0,
   last_error TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (subject, step)
 );
 
 CREATE INDEX IF NOT EXISTS events_waiting ON events (next_try_at) WHERE state = 'waiting';
 
-CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at) WHERE state <> 'waiting';
+CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at, status) WHERE state <> 'waiting';
 
 -- A trigger for whole batches: one for each row would slow down the order writer.
 CREATE OR REPLACE FUNCTION events_of_new() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -450,6 +454,50 @@ END $$;
 
 CREATE OR REPLACE TRIGGER events_of_failures AFTER INSERT ON dead_letters FOR EACH ROW
   WHEN (NEW.reason <> 'unreadable') EXECUTE FUNCTION events_of_failures();
+
+-- What the shop was last told of each sale, where `sku` is empty, and of each of its SKUs (E7): a trigger makes each change
+-- an event. `changes` of a sale numbers all events about it, and is kept when it is erased, so that no event of a later sale
+-- with its id has the id of an earlier one. `changes` of a SKU numbers those of the SKU.
+CREATE TABLE IF NOT EXISTS sale_states (
+  activity TEXT NOT NULL,
+  sku TEXT NOT NULL,
+  state TEXT NOT NULL,
+  changes BIGINT NOT NULL,
+  changed_at BIGINT NOT NULL,
+  PRIMARY KEY (activity, sku)
+);
+
+CREATE OR REPLACE FUNCTION events_of_states() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  number BIGINT := NEW.changes;
+BEGIN
+  IF NEW.sku <> '' THEN
+    UPDATE sale_states SET changes = changes + 1 WHERE activity = NEW.activity AND sku = '' RETURNING changes INTO number;
+  END IF;
+  IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
+    INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+    VALUES (NEW.activity, number, NEW.state, NEW.sku, 0, 0, NEW.changed_at, NEW.changed_at);
+  END IF;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER events_of_states AFTER INSERT OR UPDATE OF state ON sale_states FOR EACH ROW
+  WHEN (NEW.state <> '') EXECUTE FUNCTION events_of_states();
+
+-- What an operator changes. A sweep sees what time and orders change.
+CREATE OR REPLACE FUNCTION sale_states_follow() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO sale_states (activity, sku, state, changes, changed_at)
+  VALUES (NEW.id, '', CASE WHEN NEW.state = 'closed' OR NEW.ends_at <= NEW.updated_at THEN 'ended' ELSE NEW.state END,
+    1, NEW.updated_at)
+  ON CONFLICT (activity, sku) DO UPDATE
+  SET state = excluded.state, changes = sale_states.changes + 1, changed_at = excluded.changed_at
+  WHERE sale_states.state <> excluded.state;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER sale_states_follow AFTER UPDATE OF state ON activities FOR EACH ROW
+  WHEN (NEW.state <> OLD.state AND NEW.state IN ('published', 'paused', 'closed')) EXECUTE FUNCTION sale_states_follow();
 
 -- Endpoints that receive events: paused after a 429, 502 or 504 or without a response; paused after a 410, too, and
 -- disabled after the last of several in a row, which `gone` counts.
@@ -632,10 +680,14 @@ END $$;
 CREATE OR REPLACE TRIGGER epochs_rise BEFORE UPDATE ON epochs FOR EACH ROW EXECUTE FUNCTION epochs_rise();
 
 CREATE OR REPLACE FUNCTION events_of_losses() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  number BIGINT;
 BEGIN
   IF EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1) THEN
+    INSERT INTO sale_states (activity, sku, state, changes, changed_at) VALUES (NEW.activity, '', '', 1, NEW.lost_at)
+    ON CONFLICT (activity, sku) DO UPDATE SET changes = sale_states.changes + 1 RETURNING changes INTO number;
     INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
-    VALUES (NEW.activity, NEW.epoch, 'restored', '', 0, 0, NEW.lost_at, NEW.lost_at) ON CONFLICT DO NOTHING;
+    VALUES (NEW.activity, number, 'restored', NEW.epoch::text, 0, 0, NEW.lost_at, NEW.lost_at);
   END IF;
   RETURN NULL;
 END $$;

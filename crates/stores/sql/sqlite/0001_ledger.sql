@@ -93,6 +93,7 @@ CREATE TRIGGER IF NOT EXISTS activities_delete_skus BEFORE DELETE ON activities
 BEGIN
   DELETE FROM skus WHERE activity = OLD.id;
   DELETE FROM order_counts WHERE activity = OLD.id;
+  DELETE FROM sale_states WHERE activity = OLD.id AND sku <> '';
   DELETE FROM events WHERE subject = OLD.id AND state <> 'waiting';
 END;
 
@@ -323,8 +324,9 @@ CREATE TABLE IF NOT EXISTS switches (
 
 -- The outbox (E7): each transition of an order inserts an event in the same statement. `step` is the position of the
 -- status in an order's life, or of a part of its refund. An order reaches each position at most once, so `step` identifies the
--- events of one order, and sorts them. `subject` is the order's number; in an event about an activity it is the activity's id, and `step` its
--- epoch.
+-- events of one order, and sorts them. `subject` is the order's number. In an event about an activity it is the activity's id,
+-- `step` numbers these events (`sale_states`), and `reason` is the SKU or the epoch that it is about. The
+-- `subject` of a test is empty. `last_status` is the HTTP status of the last attempt, 0 without a response.
 CREATE TABLE IF NOT EXISTS events (
   subject TEXT NOT NULL,
   step INTEGER NOT NULL,
@@ -337,13 +339,15 @@ CREATE TABLE IF NOT EXISTS events (
   state TEXT NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'delivered', 'failed')),
   attempts INTEGER NOT NULL DEFAULT 0,
   next_try_at INTEGER NOT NULL,
+  last_try_at INTEGER NOT NULL DEFAULT 0,
+  last_status INTEGER NOT NULL DEFAULT 0,
   last_error TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (subject, step)
 );
 
 CREATE INDEX IF NOT EXISTS events_waiting ON events (next_try_at) WHERE state = 'waiting';
 
-CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at) WHERE state <> 'waiting';
+CREATE INDEX IF NOT EXISTS events_ended ON events (state, happened_at, status) WHERE state <> 'waiting';
 
 CREATE TRIGGER IF NOT EXISTS events_of_new AFTER INSERT ON orders
 WHEN EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
@@ -368,6 +372,46 @@ WHEN NEW.reason <> 'unreadable' AND EXISTS (SELECT 1 FROM switches WHERE name = 
 BEGIN
   INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
   VALUES (NEW.order_no, 0, 'failed', NEW.reason, 0, 0, NEW.died_at, NEW.died_at) ON CONFLICT DO NOTHING;
+END;
+
+-- What the shop was last told of each sale, where `sku` is empty, and of each of its SKUs (E7): a trigger makes each change
+-- an event. `changes` of a sale numbers all events about it, and is kept when it is erased, so that no event of a later sale
+-- with its id has the id of an earlier one. `changes` of a SKU numbers those of the SKU.
+CREATE TABLE IF NOT EXISTS sale_states (
+  activity TEXT NOT NULL,
+  sku TEXT NOT NULL,
+  state TEXT NOT NULL,
+  changes INTEGER NOT NULL,
+  changed_at INTEGER NOT NULL,
+  PRIMARY KEY (activity, sku)
+) WITHOUT ROWID;
+
+CREATE TRIGGER IF NOT EXISTS events_of_new_states AFTER INSERT ON sale_states WHEN NEW.state <> ''
+BEGIN
+  UPDATE sale_states SET changes = changes + 1 WHERE activity = NEW.activity AND sku = '' AND NEW.sku <> '';
+  INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  SELECT activity, changes, NEW.state, NEW.sku, 0, 0, NEW.changed_at, NEW.changed_at FROM sale_states
+  WHERE activity = NEW.activity AND sku = '' AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1);
+END;
+
+CREATE TRIGGER IF NOT EXISTS events_of_states AFTER UPDATE OF state ON sale_states
+BEGIN
+  UPDATE sale_states SET changes = changes + 1 WHERE activity = NEW.activity AND sku = '' AND NEW.sku <> '';
+  INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
+  SELECT activity, changes, NEW.state, NEW.sku, 0, 0, NEW.changed_at, NEW.changed_at FROM sale_states
+  WHERE activity = NEW.activity AND sku = '' AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1);
+END;
+
+-- What an operator changes. A sweep sees what time and orders change.
+CREATE TRIGGER IF NOT EXISTS sale_states_follow AFTER UPDATE OF state ON activities
+WHEN NEW.state <> OLD.state AND NEW.state IN ('published', 'paused', 'closed')
+BEGIN
+  INSERT INTO sale_states (activity, sku, state, changes, changed_at)
+  VALUES (NEW.id, '', CASE WHEN NEW.state = 'closed' OR NEW.ends_at <= NEW.updated_at THEN 'ended' ELSE NEW.state END,
+    1, NEW.updated_at)
+  ON CONFLICT (activity, sku) DO UPDATE
+  SET state = excluded.state, changes = sale_states.changes + 1, changed_at = excluded.changed_at
+  WHERE sale_states.state <> excluded.state;
 END;
 
 -- Endpoints that receive events: paused after a 429, 502 or 504 or without a response; paused after a 410, too, and
@@ -541,8 +585,11 @@ END;
 CREATE TRIGGER IF NOT EXISTS events_of_losses AFTER UPDATE OF losses ON epochs
 WHEN NEW.losses > OLD.losses AND EXISTS (SELECT 1 FROM switches WHERE name = 'events' AND is_on = 1)
 BEGIN
+  INSERT INTO sale_states (activity, sku, state, changes, changed_at) VALUES (NEW.activity, '', '', 1, NEW.lost_at)
+  ON CONFLICT (activity, sku) DO UPDATE SET changes = sale_states.changes + 1;
   INSERT INTO events (subject, step, status, reason, pay_by, paid_at, happened_at, next_try_at)
-  VALUES (NEW.activity, NEW.epoch, 'restored', '', 0, 0, NEW.lost_at, NEW.lost_at) ON CONFLICT DO NOTHING;
+  SELECT activity, changes, 'restored', NEW.epoch, 0, 0, NEW.lost_at, NEW.lost_at FROM sale_states
+  WHERE activity = NEW.activity AND sku = '';
 END;
 
 -- Rebuilds that have begun and not ended (G5). `epoch` is the activity's when the rebuild began. `pass` and `position` say

@@ -13,6 +13,7 @@ use domain::{
     ids::{ActivityId, UserId},
     order::OrderStatus,
     presale::MakeCodes,
+    schema::EventType,
 };
 use operations::{
     commands::{
@@ -27,7 +28,10 @@ use operations::{
 };
 use orders::{
     dead_letters::DeadLetter,
-    ledger::{events::EventEndpoint, order_search::STATUSES},
+    ledger::{
+        events::{EventEndpoint, EventRecord, EventState},
+        order_search::STATUSES,
+    },
 };
 use payments::ledger::{callback_rows::Callback, refunds::Refund};
 use sale::ledger::activities::Activity;
@@ -291,9 +295,14 @@ fn find_orders(schemas: &mut Schemas) -> Operation {
 
 fn events(schemas: &mut Schemas) -> Vec<Operation> {
     vec![
-        admin(Admin::ListEvents, "adminListEvents", "The endpoint of events, how many wait, and those that failed")
+        admin(Admin::ListEvents, "adminListEvents", "The endpoint of events, how many wait, and their deliveries")
+            .query("state", "The state, `failed` if it is absent.", schemas.response::<EventState>())
+            .query("type", "The type.", schemas.response::<EventType>())
             .paged(200, 200)
-            .returns(200, "The endpoint, and a page of the events that failed.", schemas.response::<Events>()),
+            .returns(200, "The endpoint, and a page of events, newest first.", schemas.response::<Events>()),
+        admin(Admin::TestEvents, "adminTestEvents", "Send an event of the type `test` with the next sweep, once")
+            .returns(202, "The event.", schemas.response::<EventRecord>())
+            .refuses(&[Code::StateConflict]),
         admin(Admin::ReplayEvents, "adminReplayEvents", "Send the events of an order again, or all that failed")
             .body(true, schemas.strict_request::<ReplayEvents>())
             .returns(202, "How many are due again.", schemas.response::<EventsReplayed>()),
