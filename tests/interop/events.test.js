@@ -1,11 +1,15 @@
 // Outgoing events, verified by the official library as a shop would (E7).
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { after, before, test } from "node:test";
+import { fileURLToPath } from "node:url";
 
 import { Webhook } from "standardwebhooks";
 
-import { buy, call, callAdmin, eventually, publish, signIn, sweep, untilOrder, variable } from "./support/app.js";
+import { address, buy, call, callAdmin, eventually, publish, signIn, sweep, untilOrder, variable } from "./support/app.js";
 import { Shop } from "./support/shop.js";
 
 const shop = new Shop();
@@ -49,7 +53,7 @@ test("a failed delivery is retried with the same id and a new timestamp; redirec
   const buyer = await signIn();
   const before = shop.attempts.length;
   const sale = await publish();
-  shop.respondOnce(sale.id, 302, { location: `http://127.0.0.1:${variable("PORT_EVENTS")}/elsewhere` });
+  shop.respondOnce(`${sale.id}.`, 302, { location: `http://127.0.0.1:${variable("PORT_EVENTS")}/elsewhere` });
   const order = await buy(sale, buyer);
   const [first, second] = await untilAttempts(order.order_no, 2);
   assert.equal(first.headers["webhook-id"], second.headers["webhook-id"]);
@@ -57,6 +61,20 @@ test("a failed delivery is retried with the same id and a new timestamp; redirec
   assert.ok(Number(second.headers["webhook-timestamp"]) >= Number(first.headers["webhook-timestamp"]) + 4);
   new Webhook(variable("EVENTS_SECRET")).verify(second.body, second.headers);
   assert.ok(shop.attempts.slice(before).every(({ path }) => path === "/events"));
+});
+
+test("an operator tests the endpoint, and sees the answer in the list of deliveries", async () => {
+  const { id, state } = await callAdmin("POST", "/events/test");
+  assert.equal(state, "waiting");
+  const listed = await eventually("the test being delivered", async () => {
+    await sweep();
+    const { items } = await callAdmin("GET", "/events?state=delivered&type=test&limit=1");
+    return { done: items[0]?.id === id, value: items };
+  });
+  assert.deepEqual([listed[0].last_status, listed[0].attempts, listed[0].last_error], [204, 1, ""]);
+  const { headers, body } = shop.attempts.find(({ headers: { "webhook-id": sent } }) => sent === id);
+  assert.deepEqual(new Webhook(variable("EVENTS_SECRET")).verify(body, headers).data, {});
+  assert.ok(listed[0].last_try_at);
 });
 
 test("an operator sees the delivered events and replays them", async () => {
@@ -76,7 +94,7 @@ test("an operator sees the delivered events and replays them", async () => {
 test("an endpoint that answered 410 is shown, and gets no events for an hour, or until an operator enables it", async () => {
   const buyer = await signIn();
   const sale = await publish();
-  shop.respondOnce(sale.id, 410);
+  shop.respondOnce(`${sale.id}.`, 410);
   const order = await buy(sale, buyer);
   await untilAttempts(order.order_no, 1);
   const gone = await eventually("the endpoint being left alone", async () => {
@@ -104,3 +122,49 @@ test("an endpoint that answered 410 is shown, and gets no events for an hour, or
   assert.equal(JSON.parse((await monitor("readyz"))[1]).checks.events, "ok");
   await untilOrder(order.order_no, "cancelled", buyer);
 });
+
+/** The headers that Standard Webhooks verifies. */
+const signed = (headers) => Object.fromEntries(["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) => [name, headers[name]]));
+
+/** A port that is free now. */
+const freePort = () =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+
+const document = await readFile(new URL("../../docs/events.md", import.meta.url), "utf8");
+
+for (const [language, suffix, command] of [["js", "mjs", process.execPath], ["python", "py", process.env.PYTHON]]) {
+  test(`the receiver of docs/events.md in ${language} verifies what the app sends, and ships once`, async (context) => {
+    const buyer = await signIn();
+    const skus = [{ sku: "item", name: "The item", price: 0, currency: "EUR", total: 10 }];
+    const order = await buy(await publish({ skus }), buyer);
+    await call("POST", `/api/orders/${order.order_no}/checkout`, { token: buyer.token, body: { address } });
+    const [, { headers, body }] = await untilAttempts(order.order_no, 2);
+
+    const source = document.match(new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, "s"))[1];
+    const file = new URL(`receiver.${suffix}`, import.meta.url);
+    await writeFile(file, source);
+    const port = await freePort();
+    const receiver = spawn(command, [fileURLToPath(file)], { env: { PORT: port, EVENTS_SECRET: variable("EVENTS_SECRET") } });
+    context.after(async () => {
+      receiver.kill();
+      await rm(file);
+    });
+    let [printed, errors] = ["", ""];
+    receiver.stdout.on("data", (chunk) => { printed += chunk; });
+    receiver.stderr.on("data", (chunk) => { errors += chunk; });
+    const send = (text) => fetch(`http://127.0.0.1:${port}`, { method: "POST", headers: signed(headers), body: text });
+    await eventually("the receiver", async () => {
+      const status = await send("{}").then((answer) => answer.status, () => errors);
+      return { done: status === 401, value: status };
+    });
+    for (let time = 0; time < 2; time += 1) assert.equal((await send(body)).status, 204);
+    assert.equal((await send(body.replace(buyer.user, "eve"))).status, 401);
+    await eventually("a shipment", async () => ({ done: printed.includes("ship"), value: printed }));
+    assert.equal(printed.trim(), `ship 1 × The item to ${buyer.user}`);
+  });
+}
