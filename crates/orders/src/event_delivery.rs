@@ -77,7 +77,7 @@ pub async fn deliver_due<W: HttpClient, S: Sql>(
     let results = join_all(requests).await;
     let now = clock();
     let next = adjust_endpoint(endpoint, &results, now);
-    let mut report = DeliveryReport { more: claimed.len() as i64 == endpoint.pace, ..DeliveryReport::default() };
+    let mut report = DeliveryReport::default();
     let attempts: Vec<_> = claimed
         .iter()
         .zip(&results)
@@ -92,6 +92,8 @@ pub async fn deliver_due<W: HttpClient, S: Sql>(
         })
         .collect();
     events::record_attempts(sql, &attempts).await?;
+    // The next event about what a delivered one was about may be due now.
+    report.more = report.delivered > 0 || claimed.len() as i64 == endpoint.pace;
     if next != endpoint {
         events::save_endpoint(sql, target.url, &next).await?;
         report.fault = next.fault().filter(|_| next.gone > endpoint.gone);

@@ -174,11 +174,8 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Sweeper<'_, R, S
             if let Some(fault) = round.fault {
                 report.add_notice("the endpoint of events is gone", "variable", &"events_url", format!("it {fault}"));
             }
-            if !round.more {
-                break;
-            }
-            if elapsed() > budget {
-                report.more = true;
+            if !round.more || elapsed() > budget {
+                report.more |= round.more;
                 break;
             }
         }
