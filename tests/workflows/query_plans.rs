@@ -22,11 +22,7 @@ use operations::{
 };
 use orders::{
     dead_letters::{self, Cursor},
-    ledger::{
-        events::{self, EventFilter, EventState},
-        order_rows,
-        order_search::Search,
-    },
+    ledger::{events, order_rows, order_search::Search},
 };
 use payments::{
     callbacks::parked,
@@ -205,10 +201,10 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     operator_changes::list_of_subjects(sql, &["x", "y"]).await.unwrap();
     operator_changes::list(sql, Some(order_no.activity()), None, 51).await.unwrap();
     events::list_for_order(sql, &order_no).await.unwrap();
-    for state in EventState::ALL {
-        let filter = EventFilter { state, r#type: Some("order.paid".to_owned()) };
-        events::list(sql, &EventFilter { r#type: None, ..filter.clone() }, "", 200).await.unwrap();
-        events::list(sql, &filter, "x/1", 200).await.unwrap();
+    for state in events::EventState::ALL {
+        for (r#type, before) in [(None, ""), (Some("order.paid".to_owned()), "x/1")] {
+            events::list(sql, &events::EventFilter { state, r#type }, before, 200).await.unwrap();
+        }
     }
     events::add_test(sql, NOW).await.unwrap();
     dead_letters::load_failed_order(sql, &order_no).await.unwrap();
@@ -225,42 +221,6 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     sql.run(erasing, vec![fixture.activity.as_str().into()]).await.unwrap();
     let erased = erase_old(sql, &FakeKeyValue::default(), Millis(i64::MAX / 2), 100, 100, &|| true).await.unwrap();
     assert_eq!(erased.1, 1);
-}
-
-#[tokio::test]
-async fn the_orders_of_an_activity_are_paged_by_number_whatever_the_collation() {
-    for ledger in ["sqlite", "postgres", "postgres in English"] {
-        let mut fixture = new_fixture(ledger, 20, 20).await;
-        let mut expected = Vec::new();
-        for n in 0..6 {
-            expected.push(fixture.pending_order(n, "ada", 1).await);
-        }
-        // Its id begins with the id of the first; English ignores the hyphen when it sorts.
-        let first = fixture.publish_second_activity().await;
-        for n in 0..6 {
-            fixture.pending_order(n, "bob", 1).await;
-        }
-        let (mut paged, mut after) = (Vec::new(), String::new());
-        loop {
-            let page = order_rows::load_page(&fixture.sql, &first, &after, 4).await.unwrap();
-            let Some(last) = page.last() else { break };
-            after = last.order.order_no.to_string();
-            paged.extend(page.into_iter().map(|row| row.order.order_no));
-        }
-        assert_eq!(paged, expected, "{ledger}");
-        let (mut paged, mut before) = (Vec::new(), String::new());
-        while let Some(row) = order_rows::list_newest(&fixture.sql, &first, &before, 1).await.unwrap().pop() {
-            before = row.order.order_no.to_string();
-            paged.insert(0, row.order.order_no);
-        }
-        assert_eq!(paged, expected, "{ledger}");
-        let mut newest_first = expected.clone();
-        newest_first.sort_by_key(|order_no| std::cmp::Reverse(order_no.ulid()));
-        let ada = UserId::parse("ada").unwrap();
-        fixture.sql.run("UPDATE orders SET created_at = 1", Vec::new()).await.unwrap();
-        let listed = order_rows::list_for_user(&fixture.sql, &ada, None, 20, NOW).await.unwrap();
-        assert_eq!(listed.into_iter().map(|order| order.order_no).collect::<Vec<_>>(), newest_first, "{ledger}");
-    }
 }
 
 /// The names of [`GROWING`] tables in a statement, with their aliases.

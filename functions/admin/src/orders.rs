@@ -125,8 +125,8 @@ pub fn unknown_order() -> ApiError {
     not_found("The ledger has no such order.")
 }
 
-/// Handles `GET …/orders/:order_no`. An operator who only fulfils orders sees the order and its address. Reading a delivery address is logged with the operator's name; the address itself is
-/// not.
+/// Handles `GET …/orders/:order_no`. An operator who only fulfils orders sees the order and its address. Reading a delivery
+/// address is logged with the operator's name; the address itself is not.
 pub async fn get(call: &Call<'_>) -> Result<Response, ApiError> {
     let order_no = parse_order_no(call)?;
     let (cipher, ledger) = (settings::load(settings::ADDRESS_CIPHER).await?, SpinLedger::open().await);
