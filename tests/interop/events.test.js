@@ -94,6 +94,12 @@ test("an operator sees the delivered events and replays them", async () => {
 test("an endpoint that answered 410 is shown, and gets no events for an hour, or until an operator enables it", async () => {
   const buyer = await signIn();
   const sale = await publish();
+  // An endpoint that accepts another event at the same time is not gone.
+  await eventually("the events of the sale", async () => {
+    await sweep();
+    const types = shop.attempts.map(({ body }) => JSON.parse(body)).filter(({ data }) => data.activity === sale.id).map(({ type }) => type);
+    return { done: types.includes("activity.opened"), value: types };
+  });
   shop.respondOnce(`${sale.id}.`, 410);
   const order = await buy(sale, buyer);
   await untilAttempts(order.order_no, 1);
