@@ -16,7 +16,7 @@ const Base = /** @type {typeof HTMLElement} */ (globalThis.HTMLElement ?? class 
 
 export class StampedeBuy extends Base {
   /** A change of one of them begins another sale. */
-  static observedAttributes = ["activity", "sku", "quantity", "base-url", "session-url"];
+  static observedAttributes = ["activity", "sku", "quantity", "code", "base-url", "session-url"];
 
   /** The shop's token of the buyer, or a function that has it: null while nobody is signed in. @type {Token} */
   token = /** @type {Token | undefined} */ (earlier(this, "token")) ?? null;

@@ -172,6 +172,7 @@ export class Run {
     if (buyer === null) return;
     this.#tickets = this.client.keepTicket(this.activity, {
       storage: storageOf(this.#sku?.sku ?? ""), check: this.#sale?.human_check, signal: this.#abort.signal,
+      code: this.element.getAttribute("code") ?? undefined,
       solveCheck: (request) => (this.element.solveCheck ?? solveByWork)(request),
     });
     void this.#resume(this.#tickets);
