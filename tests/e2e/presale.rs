@@ -70,7 +70,7 @@ async fn a_wrong_code_uses_up_no_human_check_and_ten_count_as_one_that_failed() 
         let body = json!({"code": format!("GUESS{n:04}")});
         app.request_ticket_with(&activity, &guesser, &body).await.is_problem(403, "not_eligible");
     }
-    let failed = app.stats(&activity.id).await["refused"]["human_check_failed"].clone();
+    let failed = app.stats(&activity.id).await["refusals"]["human_check_failed"].clone();
     assert_eq!(failed, 2);
 }
 

@@ -106,5 +106,5 @@ function renderSteps() {
   byId("step-sign-in").classList.toggle("is-done", session.token() !== null);
   byId("step-ticket").classList.toggle("is-done", hasTicket);
   setText(byId("step-ticket-text"), t(hasTicket ? "steps.ticket_ready" : isEarly ? "steps.ticket_later" : "steps.ticket_coming"));
-  byId("who").classList.toggle("is-refused", state.refusal !== null);
+  byId("who").classList.toggle("is-refused", state.refusal !== null && state.refusal.requires !== "code");
 }

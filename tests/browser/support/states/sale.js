@@ -64,6 +64,10 @@ const PUZZLE = {
 };
 const SUM = { ...PUZZLE, kind: "sum", image: image('<rect width="320" height="160" fill="#e9e4da"/><text x="80" y="105" font-size="72">7 + 5</text>', 320, 160) };
 const captcha = (puzzle) => ({ human_check: "captcha", more: { [`POST ${PATH}/challenge`]: { captcha: puzzle } } });
+const PRESALE = {
+  startsIn: 8 * MINUTE, eligibility: { members_only: false, min_level: 0, invited_only: false, codes: true },
+  more: { [`POST ${PATH}/ticket`]: refusal(403, "not_eligible", { requires: "code" }) },
+};
 const ORDER = { order_no: "drop.01JX", sku: "body", quantity: 1, amount: 189_900, currency: "EUR" };
 const hold = (page) => page.evaluate(() => localStorage.setItem("stampede.has_ordered.drop", "")).then(() => page.reload());
 
@@ -115,6 +119,14 @@ export const sale = [
     startsIn: 8 * MINUTE, eligibility: { members_only: true, min_level: 0, invited_only: false },
     more: { [`POST ${PATH}/ticket`]: refusal(403, "not_eligible", { requires: "members" }) },
   }, { until: ".who.is-refused" }),
+  state("presale code", PRESALE, { until: '#buy[data-action="code"]' }),
+  state("presale code, wrong", PRESALE, {
+    until: '#code-note[data-tone="bad"]', isFull: true,
+    act: async (page) => {
+      await page.getByTestId("code").fill("FRIENDS-2026");
+      await page.getByTestId("code-use").click();
+    },
+  }),
   state("check, puzzle", { startsIn: 8 * MINUTE, ...captcha(PUZZLE) }, { until: ".puzzle" }),
   state("check, tapped while open", captcha(SUM), { until: ".puzzle", act: (page) => page.locator('#buy[data-action="check"]').click() }),
   state("check, closed", captcha(PUZZLE), { until: '#buy[data-action="check"]', act: (page) => page.getByTestId("check-close").click() }),
