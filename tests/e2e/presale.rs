@@ -40,6 +40,9 @@ async fn a_code_gives_tickets_to_its_users_and_to_nobody_else() {
         ("ben", json!("press2026"), true),
         ("cyd", json!("press2026"), false),
         ("guest", json!(null), true),
+        // Who has one takes no other.
+        ("eve", json!("anything else"), true),
+        ("ada", json!("PRESS2026"), true),
     ] {
         let jwt = app.sign_in(user);
         let response =
@@ -52,6 +55,12 @@ async fn a_code_gives_tickets_to_its_users_and_to_nobody_else() {
     }
     let export = codes(&app, &activity.id).await;
     assert_eq!(export, "code,max_users,users\r\nFRIENDSOFADA,1,1\r\nPRESS2026,2,2\r\n");
+
+    let path = format!("/activities/{}/codes/friends-of-ada", activity.id);
+    app.call_admin(Method::DELETE, &path, &Value::Null).await.is(204);
+    app.call_admin(Method::DELETE, &path, &Value::Null).await.is_problem(404, "not_found");
+    let body = json!({"code": "FRIENDSOFADA"});
+    app.request_ticket_with(&activity, &app.sign_in("ada"), &body).await.is_problem(403, "not_eligible");
 }
 
 #[tokio::test]

@@ -113,19 +113,19 @@ async fn send<W: HttpClient>(http: &W, target: WebhookTarget<'_>, claimed: &Clai
 }
 
 fn evaluate(claimed: &ClaimedEvent, result: &SendResult, next: &EventEndpoint, now: Millis) -> DeliveryAttempt {
+    let is_test = matches!(claimed.event.key, EventKey::Test(_));
     let error = match result {
         Ok(response) if response.is_success() => return DeliveryAttempt::Delivered,
         // The endpoint wants no more events, including this one.
         Ok(response) if response.status == 410 && next.disabled_at.is_some() => {
             return DeliveryAttempt::Failed("410: the endpoint is gone".to_owned());
         }
-        Ok(response) if response.status == 410 && next.gone > 0 => {
+        Ok(response) if response.status == 410 && next.gone > 0 && !is_test => {
             return DeliveryAttempt::RetryAt(next.rest_until, "410: the endpoint is gone".to_owned());
         }
         Ok(response) => format!("the endpoint answered {}", response.status),
         Err(no_response) => no_response.to_string(),
     };
-    let is_test = matches!(claimed.event.key, EventKey::Test(_));
     let Some(delay_ms) = retry_delay_ms(claimed.attempt).filter(|_| !is_test) else {
         return DeliveryAttempt::Failed(error);
     };

@@ -64,13 +64,20 @@ pub async fn resend(request: &Request) -> Result<Outcome, ApiError> {
     Ok(Outcome::changed(202, &EventsReplayed { replayed, more }))
 }
 
-/// Handles `POST …/events/test`: the next sweep sends an event of the type `test`, once.
+/// Handles `POST …/events/test`: the next sweep sends an event of the type `test`, once. While the endpoint rests, it would
+/// wait.
 pub async fn test() -> Result<Outcome, ApiError> {
-    if settings::load(settings::EVENTS_URL).await?.is_empty() {
-        return Err(Problem::new(Code::StateConflict, "The variable events_url is empty: no events are sent.").into());
+    let refuse = |detail: &str| Err(Problem::new(Code::StateConflict, detail).into());
+    let url = settings::load(settings::EVENTS_URL).await?;
+    if url.is_empty() {
+        return refuse("The variable events_url is empty: no events are sent.");
     }
     let ledger = SpinLedger::open().await;
     let now = clock::now(&ledger).await?;
+    let endpoint = events::load_endpoint(&ledger, &url, MAX_CONCURRENCY).await?;
+    if endpoint.disabled_at.is_some() || endpoint.rest_until > now {
+        return refuse("Events rest, because of the endpoint's last answer: enable them first.");
+    }
     Ok(Outcome::changed(202, &events::add_test(&ledger, now).await?))
 }
 

@@ -47,19 +47,29 @@ pub async fn add(request: &Request, id: &ActivityId) -> Result<Outcome, ApiError
     save(id, codes).await
 }
 
+/// Handles `DELETE …/codes/:code`: whoever has the code gets no further ticket with it.
+pub async fn remove(id: &ActivityId, code: &str) -> Result<Outcome, ApiError> {
+    let code = PresaleCode::parse(code).ok_or_else(|| not_found("There is no such code."))?;
+    match presale::remove(&SpinLedger::open().await, id, &code).await? {
+        true => Ok(Outcome::deleted()),
+        false => Err(not_found("There is no such code.")),
+    }
+}
+
 /// Saves codes by the number of their users.
 async fn save(id: &ActivityId, codes: BTreeMap<i64, Vec<PresaleCode>>) -> Result<Outcome, ApiError> {
     let ledger = SpinLedger::open_for_batch().await;
     require_activity(&ledger, id).await?;
-    let before = presale::count(&ledger, id).await?;
-    let new: usize = codes.values().map(Vec::len).sum();
-    if before + i64::try_from(new).unwrap_or(MAX_CODES) > MAX_CODES {
-        let detail = format!("A sale has at most {MAX_CODES} codes, and this one has {before}.");
-        return Err(Problem::new(Code::StateConflict, detail).into());
-    }
     let mut added = 0;
     for (max_users, codes) in codes {
-        added += presale::add(&ledger, id, &codes, max_users).await?;
+        let Some(new) = presale::add(&ledger, id, &codes, max_users).await? else {
+            let detail = format!(
+                "A sale has at most {MAX_CODES} codes, and this one has {} after this call.",
+                presale::count(&ledger, id).await?
+            );
+            return Err(Problem::new(Code::StateConflict, detail).into());
+        };
+        added += new;
     }
     let document = CodesAdded { added, codes: presale::count(&ledger, id).await? };
     Ok(Outcome::changed(200, &document).only_if(added > 0))

@@ -119,6 +119,7 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::ListCodes => Read(presale::list(&activity()?).await?),
         Admin::MakeCodes => presale::make(request, &activity()?).await?,
         Admin::AddCodes => presale::add(request, &activity()?).await?,
+        Admin::RemoveCode => presale::remove(&activity()?, second).await?,
         Admin::Stats => Read(stats::stats(&activity()?).await?),
         Admin::History => Read(history::list(request, &activity()?).await?),
         Admin::Audit => Read(stats::audit(&activity()?).await?),

@@ -31,7 +31,7 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
         return Err(Problem::invalid(vec![FieldError::new("/altcha", "must be 2")]).into());
     }
     let chosen = |check: HumanCheck| if body.work { check.as_work() } else { check };
-    let precheck = Precheck::run(request, activity, |check| Endpoint::Challenge(chosen(check))).await?;
+    let precheck = Precheck::run(request, activity, false, |check| Endpoint::Challenge(chosen(check))).await?;
     let document = match chosen(precheck.activity.spec.human_check) {
         HumanCheck::None => Err(not_found("This sale asks for no human check.")),
         HumanCheck::Pow => proof_of_work(&precheck, 1).await,

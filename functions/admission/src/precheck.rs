@@ -54,7 +54,7 @@ pub struct Precheck {
 }
 
 impl Precheck {
-    /// Runs all checks for what is asked for where the activity has this human check, the cheapest first, and calls the
+    /// With `lacks_code`, whom the activity asks for a presale code is refused. Runs all checks for what is asked for where the activity has this human check, the cheapest first, and calls the
     /// precheck script in Redis last.
     ///
     /// # Errors
@@ -64,10 +64,11 @@ impl Precheck {
     pub async fn run(
         request: &Request,
         activity: ActivityId,
+        lacks_code: bool,
         endpoint: impl FnOnce(HumanCheck) -> Endpoint,
     ) -> Result<Self, ApiError> {
         let ip = request_address::address(request).await?;
-        let eligible = Eligible::check(request, &activity, &ip).await;
+        let eligible = Eligible::check(request, &activity, &ip, lacks_code).await;
         let eligible = eligible.inspect_err(|error| instance_counts::record_error(&activity, error))?;
         let Eligible { claims, cached_gate, activity: cached, now, needs_code } = eligible;
         let counts = instance_counts::take(&activity);
@@ -111,7 +112,7 @@ struct Eligible {
 
 impl Eligible {
     /// Runs the checks that need no Redis call of this request.
-    async fn check(request: &Request, activity: &ActivityId, ip: &str) -> Result<Self, ApiError> {
+    async fn check(request: &Request, activity: &ActivityId, ip: &str, lacks_code: bool) -> Result<Self, ApiError> {
         let now = clock::now();
         // A banned client that goes on costs no signature check, which takes most of the time here. The user may be
         // unverified: a forged token is refused in any case.
@@ -141,7 +142,10 @@ impl Eligible {
         let now = cached_gate.redis_time(clock::now());
         check_issue_window(&cached_gate.snapshot.gate, now)?;
         let needs_code = match unmet_requirement(&cached.spec.eligibility, &claims) {
-            Some(Requirement::Code) => true,
+            Some(Requirement::Code) if !lacks_code => true,
+            Some(Requirement::Code) => {
+                return Err(not_eligible(Requirement::Code, "This sale asks for a presale code.").into());
+            }
             Some(other) => return Err(not_eligible(other, "This sale is not open to your account.").into()),
             None => false,
         };

@@ -41,9 +41,10 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
     let order_numbers = settings::load(settings::ORDER_NUMBER_KEYS).await?;
     let no_secret = || ApiError::Unexpected("no ticket secret".to_owned());
     let ulid = order_numbers.issue(&activity, clock::now(), random::bits()).ok_or_else(no_secret)?;
-    let precheck = Precheck::run(request, activity, |_| Endpoint::Ticket(ulid)).await?;
+    let lacks_code = solution.code.as_deref().is_none_or(str::is_empty);
+    let precheck = Precheck::run(request, activity, lacks_code, |_| Endpoint::Ticket(ulid)).await?;
     let now = precheck.now;
-    let check_result = match claim_code(&precheck, solution.code.as_deref(), ulid).await {
+    let check_result = match claim_code(&precheck, solution.code.as_deref().unwrap_or_default(), ulid).await {
         Ok(()) => check(request, &precheck, &solution).await,
         Err(refusal) => Err(refusal),
     };
@@ -69,22 +70,24 @@ pub async fn post(request: &Request, activity: ActivityId) -> Result<Response, A
 }
 
 /// Gives the presale code to the visitor if the activity asks for one: before a human check is used up, and before anything
-/// is held. A user who was given it and no ticket has it still.
-async fn claim_code(precheck: &Precheck, code: Option<&str>, ticket: Ulid) -> Result<(), ApiError> {
+/// is held. A user who was given it and no ticket has it still, and gets no other one.
+async fn claim_code(precheck: &Precheck, code: &str, ticket: Ulid) -> Result<(), ApiError> {
     if !precheck.needs_code {
         return Ok(());
     }
-    let refuse = |detail| Err(precheck::not_eligible(Requirement::Code, detail).into());
-    let Some(text) = code.filter(|text| !text.is_empty()) else { return refuse("This sale asks for a presale code.") };
     let Visitor { activity, user, .. } = &precheck.visitor;
-    if let Some(code) = PresaleCode::parse(text)
-        && presale::claim(&SpinLedger::open().await, activity, &code, user).await?
-    {
-        return Ok(());
+    if let Some(code) = PresaleCode::parse(code) {
+        let ledger = SpinLedger::open().await;
+        if presale::has_code(&ledger, activity, user).await? || presale::claim(&ledger, activity, &code, user).await? {
+            return Ok(());
+        }
     }
     match admit(&SpinRedis, &precheck.visitor, &CheckOutcome::WrongCode, ticket, precheck.now).await? {
         Err(Code::Banned) => Err(Problem::new(Code::Banned, precheck::BANNED).into()),
-        _ => refuse("This code is wrong, or others have used it. Look at it again."),
+        _ => {
+            let detail = "This code is wrong, or others have used it. Look at it again.";
+            Err(precheck::not_eligible(Requirement::Code, detail).into())
+        }
     }
 }
 

@@ -33,6 +33,19 @@ test("a wrong code is said so, the right one lets its user buy, and a reload nee
   await untilText(other, "code-note", "wrong, or others have used it");
 });
 
+test("a code that is given while another one is looked at is looked at, too", async ({ page }) => {
+  const { id } = await openSale(page, PRESALE);
+  await callAdmin("PUT", `/activities/${id}/codes`, "FRIENDS2026");
+  await untilText(page, "buy", "Enter your code");
+  const release = await holdAnswers(page, `**/api/activities/${id}/ticket`);
+  await page.getByTestId("code").fill("WRONGCODE");
+  await page.getByTestId("code-use").click();
+  await page.getByTestId("code").fill("FRIENDS2026");
+  await page.getByTestId("code-use").click();
+  await release();
+  await untilText(page, "code-note", "accepted");
+});
+
 test("an operator makes codes, uploads a file and saves all of them", async ({ page }) => {
   const { id } = await publish(PRESALE);
   await openDesk(page, deskOf(id));
@@ -40,8 +53,11 @@ test("an operator makes codes, uploads a file and saves all of them", async ({ p
   await page.getByTestId("ask-count").fill("3");
   await page.getByTestId("dialog-yes").click();
   await untilText(page, "notice", "3 codes are new");
+  const upload = (text) => page.getByTestId("codes-file").setInputFiles({ name: "codes.csv", mimeType: "text/csv", buffer: Buffer.from(text) });
+  await upload("code,max_users\nPRESS1,2\n\nsome-code!");
+  await untilText(page, "notice", "Line 3 is no code, and nothing was sent: some-code!");
   const lines = Array.from({ length: 700 }, (_, index) => `PRESS${index},2`);
-  await page.getByTestId("codes-file").setInputFiles({ name: "codes.csv", mimeType: "text/csv", buffer: Buffer.from(lines.join("\r\n")) });
+  await upload(lines.join("\r\n"));
   await untilText(page, "notice", "700 codes are new: the sale has 703");
   const download = page.waitForEvent("download");
   await page.getByTestId("codes-save").click();

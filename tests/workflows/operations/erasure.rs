@@ -118,7 +118,7 @@ pub async fn old_activity(ledger: &str) -> RealFixture {
          next_try_at) VALUES (?1, 2, 'restored', '', 0, 0, ?2, 'failed', 0)";
     fixture.sql.run(restored, vec![fixture.activity.as_str().into(), NOW.0.into()]).await.unwrap();
     let codes = ["FIRSTCODE", "SECONDCODE", "THIRDCODE"].map(|text| PresaleCode::parse(text).unwrap());
-    presale::add(&fixture.sql, &fixture.activity, &codes, 3).await.unwrap();
+    presale::add(&fixture.sql, &fixture.activity, &codes, 3).await.unwrap().unwrap();
     for user in ["ada", "bob", "eve"] {
         let user = UserId::parse(user).unwrap();
         assert!(presale::claim(&fixture.sql, &fixture.activity, &codes[0], &user).await.unwrap());

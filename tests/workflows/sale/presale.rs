@@ -2,7 +2,7 @@
 
 use domain::{ids::UserId, presale::PresaleCode};
 use futures::future::join_all;
-use sale::ledger::presale::{add, claim, list_csv};
+use sale::ledger::presale::{add, claim, has_code, list_csv, remove};
 use stores::Sql;
 
 use crate::fixture::{LEDGERS, RealFixture, new_fixture, open_connection};
@@ -20,9 +20,10 @@ async fn a_code_belongs_to_its_first_users_who_keep_it() {
     for ledger in LEDGERS {
         let (fixture, other) = (new_fixture(ledger, 5, 1).await, new_fixture(ledger, 5, 1).await);
         let sql = &fixture.sql;
-        assert_eq!(add(sql, &fixture.activity, &[code("PAIR-01"), code("ONE-001")], 2).await.unwrap(), 2);
+        assert_eq!(add(sql, &fixture.activity, &[code("PAIR-01"), code("ONE-001")], 2).await.unwrap(), Some(2));
         // A second upload changes nothing of what is there.
-        assert_eq!(add(sql, &fixture.activity, &[code("PAIR-01"), code("LONELY")], 1).await.unwrap(), 1);
+        assert_eq!(add(sql, &fixture.activity, &[code("PAIR-01"), code("LONELY")], 1).await.unwrap(), Some(1));
+        assert_eq!(add(sql, &fixture.activity, &[code("LONELY")], 1).await.unwrap(), Some(0));
         for (text, user, expected) in [
             ("PAIR-02", "ada", false),
             ("PAIR-01", "ada", true),
@@ -30,14 +31,22 @@ async fn a_code_belongs_to_its_first_users_who_keep_it() {
             ("PAIR-01", "ben", true),
             ("PAIR-01", "eve", false),
             ("PAIR-01", "ada", true),
-            ("LONELY", "ada", true),
-            ("LONELY", "ben", false),
+            ("LONELY", "fay", true),
+            ("LONELY", "guy", false),
         ] {
             assert_eq!(gets(&fixture, sql, text, user).await, expected, "{ledger}: {text} {user}");
         }
         assert!(!gets(&other, &other.sql, "PAIR-01", "ada").await, "{ledger}: of another activity");
         let csv = list_csv(sql, &fixture.activity).await.unwrap();
         assert_eq!(csv, "code,max_users,users\r\nLONELY,1,1\r\nONE001,2,0\r\nPAIR01,2,2\r\n", "{ledger}");
+        for (text, is_there) in [("PAIR-01", true), ("PAIR-01", false), ("ONE-001", true)] {
+            assert_eq!(remove(sql, &fixture.activity, &code(text)).await.unwrap(), is_there, "{ledger}: {text}");
+        }
+        for (user, has) in [("ada", false), ("fay", true)] {
+            let user = UserId::parse(user).unwrap();
+            assert_eq!(has_code(sql, &fixture.activity, &user).await.unwrap(), has, "{ledger}: {user:?}");
+        }
+        assert!(!gets(&fixture, sql, "PAIR-01", "ada").await, "{ledger}");
     }
 }
 

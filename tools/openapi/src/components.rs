@@ -20,6 +20,7 @@ pub fn path_parameter(name: &str) -> Value {
         "user" => "User",
         "ip" => "Ip",
         "id" => "CallbackId",
+        "code" => "PresaleCode",
         _ => panic!("the parameter {name} has no component"),
     };
     reference("parameters", component)
@@ -125,6 +126,10 @@ fn parameters() -> Value {
         ),
         "CallbackId": in_path(
             "id", "The callback's `id`.", json!({ "type": "string", "minLength": 1, "examples": ["evt_1"] }),
+        ),
+        "PresaleCode": in_path(
+            "code", "The code; spaces, hyphens and case do not matter.",
+            json!({ "type": "string", "minLength": 6, "examples": ["K7Q2M9XWDA"] }),
         ),
         "WebhookId": in_header(
             "webhook-id",

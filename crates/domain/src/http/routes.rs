@@ -106,6 +106,7 @@ routes! {
         ListCodes = GET "/api/admin/activities/:activity/codes",
         MakeCodes = POST "/api/admin/activities/:activity/codes",
         AddCodes = PUT "/api/admin/activities/:activity/codes",
+        RemoveCode = DELETE "/api/admin/activities/:activity/codes/:code",
         Stats = GET "/api/admin/activities/:activity/stats",
         History = GET "/api/admin/activities/:activity/history",
         Audit = GET "/api/admin/activities/:activity/audit",

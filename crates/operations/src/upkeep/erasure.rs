@@ -111,8 +111,8 @@ async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Re
     let mut erased = 0;
     for (table, key) in [
         ("sale_history", "activity, sku, recorded_at"),
-        ("presale_users", "activity, code, user_id"),
         ("presale_codes", "activity, code"),
+        ("presale_users", "activity, user_id, code"),
     ] {
         erased += delete_batch(sql, table, key, "activity = ?1", vec![activity.as_str().into(), limit.into()]).await?;
     }

@@ -12,8 +12,7 @@ CREATE TABLE IF NOT EXISTS presale_users (
   activity TEXT NOT NULL,
   code TEXT COLLATE "C" NOT NULL,
   user_id TEXT NOT NULL,
-  PRIMARY KEY (activity, code, user_id),
-  FOREIGN KEY (activity, code) REFERENCES presale_codes (activity, code) ON DELETE CASCADE
+  PRIMARY KEY (activity, user_id, code)
 );
 
 -- A user is written if the code has room for one more, or has this user already.

@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS presale_users (
   activity TEXT NOT NULL,
   code TEXT NOT NULL,
   user_id TEXT NOT NULL,
-  PRIMARY KEY (activity, code, user_id)
+  PRIMARY KEY (activity, user_id, code)
 ) WITHOUT ROWID;
 
 -- A user is written if the code has room for one more, or has this user already.

@@ -12,7 +12,7 @@ import { cancelAttempt, findLostOrder, isBuying, obtainTicket, onBuy } from "./b
 import { goToCheck, startCheckBox } from "./human-check.js";
 import { showNotice } from "./notice.js";
 import * as ownOrders from "./own-orders.js";
-import { goToCode, startCodeForm } from "./presale-code.js";
+import { givenCode, goToCode, startCodeForm } from "./presale-code.js";
 import { chosenQuantity, chosenSku, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
 import { render, renderActivity, showAnnouncement, showSale } from "./sale-view.js";
 import * as tickets from "./ticket.js";
@@ -155,12 +155,12 @@ const FINAL_REFUSALS = ["not_eligible", "banned", "too_many_strikes"];
 async function prepareTicket() {
   if (!state.activity || !session.token() || tickets.unusedTicket(state.id) || phase() === "ended") return;
   if (ticketError || clock.millisecondsUntil(startsAt()) > TICKETS_BEFORE_START) return;
-  const user = session.user();
+  const [user, code] = [session.user(), givenCode()];
   try {
     await obtainTicket();
   } catch (error) {
-    // Another user has signed in since: the error is not theirs.
-    if (session.user() !== user) return;
+    // Another user has signed in since, or the visitor has given another code: the error is of neither.
+    if (session.user() !== user || givenCode() !== code) return;
     if (error.code === "unauthenticated") return void shell.signInAgain();
     // The gate will say so.
     if (error.code === "ended") return;

@@ -22,8 +22,8 @@ export function ensureTicket(activity, check, code) {
   const stored = unusedTicket(activity);
   if (stored) return Promise.resolve(stored);
   const [token, user] = [session.token(), session.user()];
-  if (pending?.user !== user) {
-    const thisRequest = (pending = { user });
+  if (pending?.user !== user || pending.code !== code) {
+    const thisRequest = (pending = { user, code });
     thisRequest.ticket = fetchTicket(activity, token, check, code).finally(() => {
       if (pending === thisRequest) pending = null;
     });
@@ -31,7 +31,7 @@ export function ensureTicket(activity, check, code) {
   return pending.ticket;
 }
 
-/** The request in progress: the user that it is for, and the promise of the ticket. */
+/** The request in progress: the user that it is for, the presale code, and the promise of the ticket. */
 let pending = null;
 
 async function fetchTicket(activity, token, check, code) {

@@ -109,6 +109,7 @@ export const words = {
   "codes.yes": "Make them",
   "codes.count": "How many codes",
   "codes.users": "Users of each code",
+  "codes.line": "Line {number} is no code, and nothing was sent: {line}",
   "codes.added": "{number} codes are new: the sale has {codes}.",
   rebuild: "Rebuild Redis from the ledger",
   "rebuild.open": "Rebuild…",

@@ -109,6 +109,7 @@ export const words = {
   "codes.yes": "生成",
   "codes.count": "数量",
   "codes.users": "每个预售码可用人数",
+  "codes.line": "第 {number} 行不是预售码，文件未上传：{line}",
   "codes.added": "新增 {number} 个预售码，共 {codes} 个。",
   rebuild: "由账本重建 Redis",
   "rebuild.open": "重建…",

@@ -159,6 +159,9 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
             .body_with(true, "text/csv", csv)
             .returns(200, "How many there are.", schemas.response::<CodesAdded>())
             .refuses(&[Code::NotFound, Code::StateConflict]),
+        admin(Admin::RemoveCode, "adminRemoveCode", "Take a presale code back: its users get no further ticket with it")
+            .returns_with(204, "It is gone.", &[], None)
+            .refuses(&[Code::NotFound]),
         admin(Admin::Stats, "adminStats", "Live statistics")
             .returns(200, "The statistics.", schemas.response::<Stats>())
             .refuses(&[Code::NotFound]),

@@ -10,6 +10,8 @@ import { t } from "../words.js";
 /** A request has at most 16 KiB. */
 const LINES = 300;
 const FOR_CODES = "/codes";
+/** A code, and for how many users it is. */
+const LINE = /^\s*"?(?:[ -]*[A-Za-z0-9]){6,40}[ -]*"?\s*(?:,\s*"?[0-9]+"?\s*(?:,.*)?)?$/;
 
 /** What an operator does with the codes of the activity `id`. */
 export const codeActions = (id) => {
@@ -39,10 +41,12 @@ async function make(target, id) {
   await runAction(target, () => send("POST", activityPath(id, FOR_CODES), body), added);
 }
 
-/** Sends a file in parts: codes that are there already stay as they are. */
+/** Sends a file in parts, if each line is one: codes that are there already stay as they are. */
 async function uploadFile(id, file) {
   const lines = (await file.files[0].text()).split(/\r?\n/).filter((line) => line.trim());
   file.value = "";
+  const wrong = lines.findIndex((line, index) => !LINE.test(line) && !(index === 0 && line.startsWith("code")));
+  if (wrong >= 0) throw new Error(t("codes.line", { number: count(wrong + 1), line: lines[wrong].slice(0, 60) }));
   const sum = { added: 0, codes: 0 };
   for (let from = 0; from === 0 || from < lines.length; from += LINES) {
     const part = new Blob([lines.slice(from, from + LINES).join("\n")], { type: "text/csv" });
