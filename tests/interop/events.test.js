@@ -3,13 +3,12 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
 import { Webhook } from "standardwebhooks";
 
-import { address, buy, call, callAdmin, eventually, publish, signIn, sweep, untilOrder, variable } from "./support/app.js";
+import { address, buy, call, callAdmin, eventually, freePort, publish, signIn, sweep, untilOrder, variable } from "./support/app.js";
 import { Shop } from "./support/shop.js";
 
 const shop = new Shop();
@@ -131,15 +130,6 @@ test("an endpoint that answered 410 is shown, and gets no events for an hour, or
 
 /** The headers that Standard Webhooks verifies. */
 const signed = (headers) => Object.fromEntries(["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) => [name, headers[name]]));
-
-/** A port that is free now. */
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 
 const document = await readFile(new URL("../../docs/events.md", import.meta.url), "utf8");
 

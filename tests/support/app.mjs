@@ -15,11 +15,11 @@ export const url = () => variable("URL").replace(/\/$/, "");
 const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));
 
 /**
- * Runs `probe` every 100 ms until it returns `{done: true, value}`, and returns the value. After 30 seconds, runs it
- * once more and throws with the last value.
+ * Runs `probe` every 100 ms until it returns `{done: true, value}`, and returns the value. After `seconds`, runs it once
+ * more and throws with the last value.
  */
-export async function eventually(what, probe) {
-  const deadline = Date.now() + 30_000;
+export async function eventually(what, probe, seconds = 30) {
+  const deadline = Date.now() + seconds * 1_000;
   for (;;) {
     const isLast = Date.now() > deadline;
     const result = await probe();
@@ -69,8 +69,8 @@ export const sweep = () => call("POST", "/api/tasks/sweep", { token: variable("C
 /** A name that no other test uses. */
 export const unique = (prefix) => `${prefix}-${randomBytes(4).toString("hex")}`;
 
-/** Creates and publishes an activity with one SKU, `item`, at 19.99 EUR, open for ten minutes. Resolves to its id. */
-export async function publishActivity(changes) {
+/** Creates a draft of an activity with one SKU, `item`, at 19.99 EUR, open for ten minutes. Resolves to its id. */
+export async function createActivity(changes) {
   const id = unique("sale");
   await callAdmin("PUT", `/activities/${id}`, {
     title: `The sale ${id}`,
@@ -80,6 +80,12 @@ export async function publishActivity(changes) {
     skus: [{ sku: "item", name: "The item", price: 1_999, currency: "EUR", total: 10 }],
     ...changes,
   });
+  return id;
+}
+
+/** As `createActivity`, and publishes it. */
+export async function publishActivity(changes) {
+  const id = await createActivity(changes);
   await callAdmin("POST", `/activities/${id}/publish`, {});
   return id;
 }

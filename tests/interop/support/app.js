@@ -1,8 +1,10 @@
 // What these tests need of the app besides the client that all JavaScript tests share.
 
+import { createServer } from "node:net";
+
 import * as app from "../../support/app.mjs";
 
-export { call, callAdmin, eventually, send, signIn, sweep, variable } from "../../support/app.mjs";
+export { call, callAdmin, createActivity, eventually, send, signIn, sweep, untilPhase, variable } from "../../support/app.mjs";
 
 /** Creates and publishes an activity with one SKU, `item`, at 19.99 EUR, without limits. Resolves to its id. */
 export async function publish(changes = {}) {
@@ -21,4 +23,13 @@ export async function buy(sale, buyer, quantity = 1) {
 export const untilOrder = (order, status, buyer) => app.untilOrder(order, status, buyer, app.sweep);
 
 /** A valid delivery address. */
-export const address = { name: "Ada", line1: "1 Mill Lane", city: "London", postal_code: "N1 9GU", country: "GB" };
+export const address = { name: "Ada", street: "1 Mill Lane", city: "London", postal_code: "N1 9GU", country: "GB" };
+
+/** A port that is free now. */
+export const freePort = () =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });

@@ -35,6 +35,10 @@ const PAYMENT_SERVICE_VARIABLES: [&str; 5] = [
     "shop_url=https://shop.example",
 ];
 
+/// More of them for a shop by Medusa, whose database is in the ledger's server: the token of `examples/shop`.
+const MEDUSA_VARIABLES: [&str; 1] =
+    ["operator_tokens=shop:read+fulfil:b25seS1mb3ItdGhlLXRlc3RzLW9mLWEtTWVkdXNhLXNob3A"];
+
 /// All suites, the longest first. Suites that measure time run beside suites that mostly wait, not beside another suite that
 /// causes load.
 pub const RUN_ORDER: [&str; 9] =
@@ -63,7 +67,7 @@ pub struct Step {
 /// Builds the selected suites and returns them; all suites if `selected` is empty. `long` includes the long tests.
 pub fn suites(root: &Path, selected: &[String], long: bool) -> Result<Vec<Suite>> {
     let is_selected = |name: &str| selected.is_empty() || selected.iter().any(|selected| selected == name);
-    let mut suites = vec![lint(root), browser(root), interop(root)?];
+    let mut suites = vec![lint(root), browser(root), interop(root, long)?];
     if selected.is_empty() || selected.iter().any(|name| suites.iter().all(|suite| suite.name != *name)) {
         suites.extend(rust(root, is_selected("unit"), long)?);
     }
@@ -159,8 +163,8 @@ fn browser(root: &Path) -> Suite {
     Suite { name: "browser".to_owned(), steps: vec![step], sources: vec![] }
 }
 
-/// Official client libraries and the example payment service, each with an app that calls the servers of the tests.
-fn interop(root: &Path) -> Result<Suite> {
+/// Official client libraries and the examples of services, each with an app that calls the servers of the tests.
+fn interop(root: &Path, long: bool) -> Result<Suite> {
     let step = |name: &str, more: &[&'static str], files: &[OsString]| {
         let variables = INTEROP_VARIABLES.iter().chain(more).flat_map(|variable| ["--variable", variable]);
         let node = ["node", "--test", "--test-reporter=tap", "--test-concurrency=1"];
@@ -174,11 +178,17 @@ fn interop(root: &Path) -> Result<Suite> {
     files.retain(|file| file.to_string_lossy().ends_with(".test.js"));
     files.sort();
     let (stripe, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file == "stripe.test.js");
-    let (service, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file == "payment_service.test.js");
-    let steps = vec![
+    let (service, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file == "payment_service.test.js");
+    let (medusa, others): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file == "medusa.test.js");
+    let mut steps = vec![
         step("node --test stripe.test.js", &STRIPE_VARIABLES, &stripe),
         step("node --test payment_service.test.js", &PAYMENT_SERVICE_VARIABLES, &service),
         step("node --test", &[], &others),
     ];
+    if long {
+        let mut step = step("node --test medusa.test.js", &MEDUSA_VARIABLES, &medusa);
+        step.command.env("STAMPEDE_LEDGER", "postgres").env("MEDUSA", target_directory(root).join("medusa"));
+        steps.push(step);
+    }
     Ok(Suite { name: "interop".to_owned(), steps, sources: vec![] })
 }
