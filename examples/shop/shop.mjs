@@ -5,9 +5,9 @@
  * The reservation of a sale's total stays until the sale is settled, and each order reserves its units besides. So the
  * shop never offers a unit that the sale may still sell.
  *
- * Other shops: WooCommerce has no reservations, so move the total to the stock of a hidden product, and back what is left;
- * find orders by `meta_data`, in one process. Shopify: `inventoryMoveQuantities` from `available` to `reserved` and back,
- * `orderCreate` with `sourceIdentifier` and `DECREMENT_IGNORING_POLICY`, `orderCancel` with `restock`.
+ * Other shops: WooCommerce's API has no reservations, so move the total to the stock of a hidden product, and back what
+ * is left; find orders by `meta_data`, in one process. Shopify: `inventoryMoveQuantities` from `available` to `reserved`
+ * and back, `orderCreate` with `sourceIdentifier` and `DECREMENT_IGNORING_POLICY`, `orderCancel` with `restock`.
  */
 
 import { createServer } from "node:http";
