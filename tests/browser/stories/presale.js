@@ -2,7 +2,7 @@
 
 import { readFile } from "node:fs/promises";
 import { callAdmin, publish } from "../support/app.js";
-import { buyNow, deskOf, openDesk, openSale, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
+import { buyNow, deskOf, holdAnswers, openDesk, openSale, signInOnPage, untilCanBuy, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const PRESALE = { eligibility: { codes: true } };
