@@ -18,7 +18,7 @@ async fn codes(app: &TestApp, activity: &str) -> String {
 
 async fn presale(app: &TestApp, overrides: Value) -> TestActivity {
     let activity = app.create_activity(overrides).await;
-    upload(&app, &activity.id, "code,max_users\nfriends-of-ada,1\nPRESS-2026,2\n").await.is(200);
+    upload(app, &activity.id, "code,max_users\nfriends-of-ada,1\nPRESS-2026,2\n").await.is(200);
     activity
 }
 
