@@ -94,9 +94,8 @@ test("a page of two lines waits for the start without moving, sells, and hears t
   expect(await accessibilityViolations(page, "stampede-buy")).toEqual([]);
   expect(await events(page)).toBe("sign-in accepted");
   await button.click();
-  const paid = page.waitForResponse((response) => response.request().method() === "POST" && /\/sandbox\/pay\//.test(response.url()));
   await page.getByTestId("sandbox-pay").click();
-  expect((await paid).ok()).toBe(true);
+  await page.waitForURL(/\/order\?.*payment=done/);
   await page.goto(shopUrl());
   await expect(status).toHaveText(texts.paid);
   await expect(link).toHaveText(texts.order);
@@ -118,7 +117,8 @@ test("a page of two lines sells in WebKit", { tag: "@webkit" }, async ({ shop, t
     await webkit.untilText("stampede-buy >>> button", texts.pay);
     await webkit.click("stampede-buy >>> button");
     await webkit.click("sandbox-pay");
-    await webkit.untilText("#said", (text) => text.startsWith("Paid"));
+    // The order's page.
+    await webkit.untilText("nav-orders", (text) => text !== "");
     await webkit.open(shopUrl());
     await webkit.untilText("stampede-buy >>> a", texts.order);
     expect(await webkit.errors()).toEqual([]);
