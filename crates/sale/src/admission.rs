@@ -278,7 +278,7 @@ mod tests {
             (rules(&["ben"], &["vip"]), (None, Some(List))),
             (presale(rules(&[], &[])), (Some(Code), Some(Code))),
             (presale(rules(&["ada"], &["press"])), (None, Some(Code))),
-            (presale(members.clone()), (None, Some(Members))),
+            (presale(members.clone()), (Some(Code), Some(Members))),
             (members, (Some(List), Some(Members))),
             (skilled, (Some(List), Some(Members))),
             (highest, (Some(Level), Some(Level))),

@@ -239,7 +239,7 @@ mod tests {
             "human_check": "pow",
             "checkout": "none",
             "max_wait_seconds": 45,
-            "eligibility": { "members_only": true, "min_level": 3, "invited_only": true },
+            "eligibility": { "members_only": true, "min_level": 3, "invited_only": true, "codes": false },
             "skus": [
                 { "sku": "phone", "name": "A phone", "item": "Phone", "items": { "zh": "手机" }, "image": "/a.png", "price": 19_900, "currency": "EUR",
                   "total": 6, "left": 3, "as_of": "1970-01-01T00:00:01.400Z" },

@@ -18,6 +18,7 @@ const folder = resolve(targetDirectory, "browser-pictures");
 const SOME = {
   list: ["phone, dark, en", "tablet, light, en", "desktop, light, zh"], sale: ["phone, light, en", "tablet, light, zh", "desktop, dark, en"],
   order: ["phone, light, zh", "tablet, dark, en", "desktop, light, en"], orders: ["phone, light, en", "tablet, dark, zh", "desktop, dark, en"],
+  element: ["phone, dark, zh", "desktop, light, en"],
 };
 
 for (const [kind, states] of Object.entries(STATES)) {

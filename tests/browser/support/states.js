@@ -1,5 +1,6 @@
 // The states of the buyers' pages, from answers that no server gave: to be pictured, and checked for boxes that move.
 
+import { element } from "./states/element.js";
 import { list } from "./states/list.js";
 import { orderPage, orders } from "./states/order.js";
 import { sale } from "./states/sale.js";
@@ -9,7 +10,7 @@ import { sale } from "./states/sale.js";
  * `"METHOD /path"`; an answer of `null` never comes. Optional: `user`, who is signed in; `act(page)`; `until`, a selector
  * that is visible then; and `isFull`, to picture more than the first screen.
  */
-export const STATES = { list, sale, order: orderPage, orders };
+export const STATES = { list, sale, order: orderPage, orders, element };
 
 /** Lets the page get `answers` in place of the API's, until it is called again. */
 export async function answerWith(page, answers) {
