@@ -207,7 +207,7 @@ async fn ten_thousand_unknown_activities_cost_few_ledger_transactions() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let after = app.query_ledger_i64(TRANSACTIONS).await;
     // Some of these may be from the start of the app: their statistics arrive up to ten seconds late.
-    assert!(after - before < 500, "{before}, then {after}");
+    assert!(after - before < 1_000, "{before}, then {after}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
