@@ -18,7 +18,7 @@ export class StampedeBuy extends Base {
   /** A change of one of them begins another sale. */
   static observedAttributes = ["activity", "sku", "quantity", "code", "base-url", "session-url"];
 
-  /** The shop's token of the buyer, or a function that has it: null while nobody is signed in. @type {Token} */
+  /** The shop's token of the buyer, or a function that has it: null without a signed-in buyer. @type {Token} */
   token = /** @type {Token | undefined} */ (earlier(this, "token")) ?? null;
   /** Solves a human check. Without it, the browser does a proof of work. */
   solveCheck = /** @type {import("./ticket.js").SolveCheck | undefined} */ (earlier(this, "solveCheck"));

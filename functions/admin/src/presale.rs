@@ -47,7 +47,7 @@ pub async fn add(request: &Request, id: &ActivityId) -> Result<Outcome, ApiError
     save(id, codes).await
 }
 
-/// Handles `DELETE …/codes/:code`: whoever has the code gets no further ticket with it.
+/// Handles `DELETE …/codes/:code`: its users get no further ticket with it.
 pub async fn remove(id: &ActivityId, code: &str) -> Result<Outcome, ApiError> {
     let code = PresaleCode::parse(code).ok_or_else(|| not_found("There is no such code."))?;
     match presale::remove(&SpinLedger::open().await, id, &code).await? {

@@ -55,7 +55,7 @@ pub async fn add<S: Sql>(
 /// Takes a code back, also from its users: they get no further ticket with it. Returns whether it was there.
 pub async fn remove<S: Sql>(sql: &S, activity: &ActivityId, code: &PresaleCode) -> Result<bool, StoreError> {
     let params: Vec<SqlValue> = vec![activity.as_str().into(), code.as_str().into()];
-    // First the code: from then on nobody gets it.
+    // First the code: from then on the trigger gives it to no user.
     let removed = sql.run("DELETE FROM presale_codes WHERE activity = ?1 AND code = ?2 RETURNING code", params.clone());
     let removed = !removed.await?.is_empty();
     sql.run("DELETE FROM presale_users WHERE activity = ?1 AND code = ?2", params).await?;
