@@ -269,6 +269,7 @@ fn public_keys(
         (Ok(set), _) if (1..=MAX_KEYS).contains(&set.keys.len()) => set.keys,
         (Ok(_), _) => return Err(invalid(&"a set has one to four keys")),
         (_, Ok(jwk)) => vec![jwk],
+        _ if text.contains("PRIVATE KEY-----") => return Err(invalid(&"it is a private key: use its public key")),
         _ => {
             let key = from_pem(text.as_bytes()).map_err(|error| invalid(&error))?;
             return Ok(vec![Key { kid: None, key }]);

@@ -55,6 +55,19 @@ pub fn check(variables: &Variables) -> Result<(), Fault> {
     variables.secrets("webhook_secrets", secret::webhook_fault)?;
     STRIPE_SECRETS(variables)?;
     let has_events = !EVENTS_URL(variables)?.trim().is_empty();
+    let calls_service = PAYMENT_PROVIDER(variables)? == PaymentProvider::Webhook;
+    for (is_called, url, host) in
+        [(has_events, "events_url", "events_host"), (calls_service, "payments_url", "payments_host")]
+    {
+        // The manifest allows calls to that host alone.
+        let rest = variables.trimmed(url).strip_prefix(&*variables.trimmed(host)).map(str::to_owned);
+        if is_called && !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?'])) {
+            return Err(Fault::new(
+                host,
+                format!("is not the beginning of {url}, as https://host or https://host:port"),
+            ));
+        }
+    }
     variables.optional_secrets("events_secret", has_events, secret::webhook_fault).map(drop)
 }
 

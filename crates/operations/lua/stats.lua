@@ -2,9 +2,9 @@
 --
 -- KEYS  1 gate, 2 stats, 3 orders (stream), 4 queued
 -- ARGV  1 how much longer the gate must be kept (ms), 2 most queued orders to look at
--- Reply found, now (ms), enqueued, written, rate, stream length, queued orders without a message, number of SKUs, then for each
---       SKU: SKU, left, held, pending, sold, total, units of queued orders; then for each refusal: code or
---       sign_in:<reason>, count | no_gate
+-- Reply found, now (ms), enqueued, written, rate, stream length, age of its oldest message (ms), queued orders without a
+--       message, number of SKUs, then for each SKU: SKU, left, held, pending, sold, total, units of queued orders; then for
+--       each refusal: code or sign_in:<reason>, count | no_gate
 --
 -- With more queued orders than ARGV 2 it looks at none: then no message is missing, and the units are those that are counted.
 
@@ -20,9 +20,11 @@ if redis.call('HLEN', KEYS[4]) <= tonumber(ARGV[2]) then
     if not has_message(KEYS[3], string.match(text, '^%d+%-%d+') or '0-0') then lost = lost + 1 end
   end
 end
+local oldest = redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', 1)[1]
+local age = oldest and math.max(0, now - tonumber(string.match(oldest[1], '^%d+'))) or 0
 local queue = redis.call('HMGET', KEYS[2], 'enqueued', 'written', 'rate')
 local _, sku_count = string.gsub(gate[1], '%S+', '')
-local reply = { 'found', now, queue[1], queue[2], queue[3], redis.call('XLEN', KEYS[3]), lost, sku_count }
+local reply = { 'found', now, queue[1], queue[2], queue[3], redis.call('XLEN', KEYS[3]), age, lost, sku_count }
 for sku in string.gmatch(gate[1], '%S+') do
   local counts = redis.call('HMGET', KEYS[2], 'left:' .. sku, 'held:' .. sku, 'pending:' .. sku, 'sold:' .. sku)
   local queued = units and (units[sku] or 0) or (counts[2] or 0) - (counts[3] or 0)

@@ -33,7 +33,7 @@ const LIMIT_REACHED: &str = "limit_reached_in_ledger";
 const UNDELIVERABLE: &str = "undeliverable";
 
 /// What writing one batch did, or several if added up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WriteReport {
     /// Messages read from the stream.
     pub messages: usize,
@@ -45,6 +45,12 @@ pub struct WriteReport {
     pub unanswered: usize,
     /// Messages of a later version of the app, which stay for its writers.
     pub newer: usize,
+    /// Messages that hold no order: they are dead letters.
+    pub unreadable: usize,
+    /// Batches that were written.
+    pub batches: usize,
+    /// The order numbers of the dead letters, and their reasons, for the log.
+    pub dead_letters: Vec<(String, &'static str)>,
 }
 
 impl AddAssign for WriteReport {
@@ -54,6 +60,9 @@ impl AddAssign for WriteReport {
         self.failed += other.failed;
         self.unanswered += other.unanswered;
         self.newer += other.newer;
+        self.unreadable += other.unreadable;
+        self.batches += other.batches;
+        self.dead_letters.extend(other.dead_letters);
     }
 }
 
@@ -65,8 +74,10 @@ pub(super) async fn write<R: Redis, S: Sql>(
     messages: &[Message],
     now: Millis,
 ) -> Result<WriteReport, StoreError> {
-    let newer = messages.iter().filter(|message| message.content == Content::Newer).count();
-    let mut report = WriteReport { messages: messages.len(), newer, ..WriteReport::default() };
+    let count = |content| messages.iter().filter(|message| message.content == content).count();
+    let (newer, unreadable) = (count(Content::Newer), count(Content::Unreadable));
+    let batches = usize::from(!messages.is_empty());
+    let mut report = WriteReport { messages: messages.len(), newer, unreadable, batches, ..WriteReport::default() };
     dead_letter_unreadable(redis, sql, activity, messages, now).await?;
     let (readable, orders): (Vec<_>, Vec<_>) =
         messages.iter().filter_map(|message| Some((message, message.content.order()?))).unzip();
@@ -144,6 +155,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
     }
     // I4: operators see a failed order before its buyer does.
     dead_letters::record(sql, &letters, now).await?;
+    report.dead_letters = letters.into_iter().map(|(order_no, _, reason)| (order_no, reason)).collect();
     let synced = apply_transitions(redis, activity, &transitions).await?;
     report.written = transitions
         .iter()

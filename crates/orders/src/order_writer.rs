@@ -149,11 +149,12 @@ pub async fn drain<R: Redis, S: Sql>(
             let batch = write_new(redis, sql, activity, time_since(now, started)).await;
             working.end(started.elapsed());
             let batch = batch?;
+            let messages = batch.messages;
             report += batch;
-            if batch.messages == 0 {
+            if messages == 0 {
                 break;
             }
-            if (BUSY_SIZE..BATCH_SIZE).contains(&batch.messages) {
+            if (BUSY_SIZE..BATCH_SIZE).contains(&messages) {
                 if is_pausing.replace(true) {
                     // The other half waits already, and reads what comes.
                     break;

@@ -21,6 +21,7 @@ use domain::{
         cors,
         problem::{Code, Problem},
         request::{Headers, RequestIds, content_length},
+        routes::Route,
     },
     log_limit::LogLimit,
 };
@@ -36,10 +37,7 @@ use stores::StoreError;
 
 pub use domain::http::response::Response;
 
-use crate::{clock, log, random, settings, timeout::with_timeout};
-
-/// The largest request body, in bytes, unless a function takes larger ones; a larger one is refused with `413`.
-pub const MAX_BODY_BYTES: usize = 16 * 1024;
+use crate::{clock, counts, log, random, settings, timeout::with_timeout};
 
 /// How long a body may take. A client that sends it slowly occupies the instance, which serves few requests at once.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -132,28 +130,37 @@ pub fn query_decode(text: &str) -> String {
     percent_decode(&text.replace('+', " "))
 }
 
-/// Exports a function `async |&Request| -> Result<Response, ApiError>` as the HTTP handler of the component. Pages of the
-/// origins in `cors_origins` may call its routes below the path `cors_below`, if there is one; the component needs the
-/// variable. A body has at most `max_body_bytes`, or 16 KiB.
+/// How a function serves requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Service {
+    /// Pages of the origins in the variable `cors_origins`, which the component needs, may call its routes below this path.
+    pub cors_below: Option<&'static str>,
+    /// The most bytes of a body.
+    pub max_body_bytes: usize,
+    /// Whether requests are counted, for which the component needs Redis.
+    pub counts: bool,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        Self { cors_below: None, max_body_bytes: 16 * 1024, counts: true }
+    }
+}
+
+/// Exports a function `async |&Request| -> Result<Response, ApiError>` as the HTTP handler of the component, with fields of
+/// [`Service`](crate::http::Service).
 #[macro_export]
 macro_rules! http_service {
-    ($handler:expr) => {
-        $crate::http_service!(@export $handler, None, $crate::http::MAX_BODY_BYTES);
-    };
-    ($handler:expr, cors_below = $path:literal) => {
-        $crate::http_service!(@export $handler, Some($path), $crate::http::MAX_BODY_BYTES);
-    };
-    ($handler:expr, max_body_bytes = $bytes:expr) => {
-        $crate::http_service!(@export $handler, None, $bytes);
-    };
-    (@export $handler:expr, $cors_below:expr, $max_body_bytes:expr) => {
+    ($handler:expr $(, $field:ident = $value:expr)*) => {
         struct HttpService;
 
         impl $crate::wasip3::exports::http::handler::Guest for HttpService {
             async fn handle(
                 request: $crate::wasip3::http::types::Request,
             ) -> Result<$crate::wasip3::http::types::Response, $crate::wasip3::http::types::ErrorCode> {
-                $crate::http::serve(request, $cors_below, $max_body_bytes, $handler).await
+                #[allow(clippy::needless_update, reason = "it may name all fields")]
+                let service = $crate::http::Service { $($field: $value,)* ..Default::default() };
+                $crate::http::serve(request, service, $handler).await
             }
         }
 
@@ -168,14 +175,29 @@ macro_rules! http_service {
 /// Below the path `cors_below`, pages of the allowed origins may read every response, and preflights are answered before
 /// anything else is read.
 ///
+/// Counts each response, and measures some requests (G20).
+///
 /// # Errors
 /// Only if the method or a header of the response is invalid.
 pub async fn serve(
     request: WasiRequest,
-    cors_below: Option<&str>,
-    max_body_bytes: usize,
+    service: Service,
     handle: impl AsyncFnOnce(&Request) -> Result<Response, ApiError>,
 ) -> Result<WasiResponse, ErrorCode> {
+    let start = if service.counts { counts::start_of_request() } else { None };
+    let (route, response, request_id, is_head) = respond(request, service, handle).await?;
+    if service.counts {
+        counts::end_of_request(route, response.status, start);
+    }
+    into_wasi_response(response, request_id, is_head).await
+}
+
+/// Returns the route of a request, its response, its id, and whether the body is left out.
+async fn respond(
+    request: WasiRequest,
+    Service { cors_below, max_body_bytes, .. }: Service,
+    handle: impl AsyncFnOnce(&Request) -> Result<Response, ApiError>,
+) -> Result<(Option<&'static Route>, Response, String, bool), ErrorCode> {
     let method = Method::try_from(request.get_method()).map_err(|_| ErrorCode::HttpRequestMethodInvalid)?;
     let target = request.get_path_with_query().unwrap_or_default();
     let headers = WasiHeaders(request.get_headers());
@@ -185,13 +207,13 @@ pub async fn serve(
     let origins = if is_shared { settings::load(settings::ALLOWED_ORIGINS).await.map(Some) } else { Ok(None) };
     let shared_with = match origins {
         Ok(origins) => origins.filter(|origins| !origins.is_empty()).map(|origins| origins.of(&headers)),
-        Err(problem) => return into_wasi_response(problem.into(), request_id, is_head).await,
+        Err(problem) => return Ok((None, problem.into(), request_id, is_head)),
     };
     if let Some(Some(origin)) = &shared_with
         && let Some(response) = cors::preflight(&method, &headers)
     {
         let response = cors::add_headers(response, Some(origin.clone()));
-        return into_wasi_response(response, request_id, is_head).await;
+        return Ok((None, response, request_id, is_head));
     }
     let body = match method {
         Method::GET | Method::HEAD => Ok(Vec::new()),
@@ -199,19 +221,20 @@ pub async fn serve(
             .await
             .unwrap_or_else(|| Err(Problem::new(Code::InvalidRequest, "The body did not arrive within ten seconds."))),
     };
-    let (response, request_id): (Response, String) = match body {
+    let (route, response, request_id): (_, Response, _) = match body {
         Ok(body) => {
             let request = Request::new(method, target, headers, body, request_id);
             let result = handle(&request).await;
-            (result.unwrap_or_else(|error| error.into_problem(&request.request_id).into()), request.request_id)
+            let response = result.unwrap_or_else(|error| error.into_problem(&request.request_id).into());
+            (request.found_route(), response, request.request_id)
         }
-        Err(problem) => (problem.into(), request_id),
+        Err(problem) => (None, problem.into(), request_id),
     };
     let response = match shared_with {
         Some(origin) => cors::add_headers(response, origin),
         None => response,
     };
-    into_wasi_response(response, request_id, is_head).await
+    Ok((route, response, request_id, is_head))
 }
 
 /// Reads the body, without a copy if `content_length` announces its size. A request from another component has a body

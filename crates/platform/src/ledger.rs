@@ -24,7 +24,7 @@ use stores::{
     ports::{Dialect, SqlValue},
 };
 
-use crate::{settings, shared_connection::Shared, single_flight::Once, timeout::with_timeout};
+use crate::{counts, settings, shared_connection::Shared, single_flight::Once, timeout::with_timeout};
 
 /// Timeout for a statement, or for opening a connection, while a client waits for the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -140,6 +140,15 @@ impl Sql for SpinLedger {
     }
 
     async fn run(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
+        let result = self.run_migrated(statement, params).await;
+        counts::add_call("ledger", if statement.starts_with("SELECT") { "read" } else { "write" }, &result);
+        result
+    }
+}
+
+impl SpinLedger {
+    /// Migrates the instance's ledger and runs a statement, once more after migrations that were missing.
+    async fn run_migrated(&self, statement: &str, params: Vec<SqlValue>) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         if !statement.contains("schema_versions") {
             self.within_timeout(self.migrate_once()).await?;
         }
@@ -151,9 +160,7 @@ impl Sql for SpinLedger {
             result => result,
         }
     }
-}
 
-impl SpinLedger {
     /// Runs the migrations once per instance. A ledger of an older release lacks newer triggers, and no statement would
     /// fail because of that.
     async fn migrate_once(&self) -> Result<(), StoreError> {

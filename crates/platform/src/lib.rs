@@ -6,6 +6,7 @@
 pub mod activity_cache;
 pub mod auth;
 pub mod clock;
+pub mod counts;
 pub mod http;
 pub mod http_client;
 pub mod instance_counts;

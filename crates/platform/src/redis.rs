@@ -33,7 +33,7 @@ use stores::{
 };
 
 use crate::{
-    clock, settings,
+    clock, counts, settings,
     shared_connection::{self, Shared, Slot},
     timeout::with_timeout,
 };
@@ -117,11 +117,13 @@ impl SpinRedis {
 
 impl Redis for SpinRedis {
     async fn command(&self, name: &str, args: Vec<RedisArg>) -> Result<Vec<RedisValue>, StoreError> {
-        match cluster::key_of(name, &args) {
+        let result = match cluster::key_of(name, &args) {
             Some(key) if !key.starts_with(b"{") => run_in_cluster(name, &args, SHARED_KEY_TIMEOUT).await,
             Some(_) => run_in_cluster(name, &args, REDIS_TIMEOUT).await,
             None => run_at("", name, &args, REDIS_TIMEOUT).await,
-        }
+        };
+        counts::add_call("redis", if name.starts_with("EVAL") { "script" } else { "command" }, &result);
+        result
     }
 }
 

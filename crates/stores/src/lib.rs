@@ -4,6 +4,7 @@
 //! Spin and in tests against real servers. Functions return [`StoreError`]; its variants say what each failure means to
 //! the caller.
 
+pub mod counts;
 pub mod http_client;
 pub mod keys;
 pub mod lease;

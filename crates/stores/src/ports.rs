@@ -43,6 +43,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The kind of the error, for metrics.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::RedisUnavailable(_) | Self::LedgerUnavailable(_) | Self::IssuerUnavailable(_) => "unavailable",
+            Self::RedisRefused(_) | Self::LedgerRefused(_) | Self::LedgerDataException(_) => "refused",
+            Self::ScriptNotLoaded | Self::LedgerNotMigrated(_) => "not_loaded",
+            Self::Rebuilding => "rebuilding",
+            Self::Malformed(_) => "malformed",
+        }
+    }
+
     /// Classifies a Redis error by its text, which is all that Spin passes on.
     ///
     /// Only the error code in the text is compared: the rest quotes keys, which contain names that operators chose. An

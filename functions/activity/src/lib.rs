@@ -8,7 +8,7 @@ mod list;
 use domain::http::{problem::Code, routes::Activity};
 use platform::http::{ApiError, Request, Response};
 
-platform::http_service!(route, cors_below = "/api/");
+platform::http_service!(route, cors_below = Some("/api/"));
 
 async fn route(request: &Request) -> Result<Response, ApiError> {
     let (endpoint, [activity, _]) = request.route()?;

@@ -8,4 +8,4 @@ mod routes;
 mod strikes;
 mod ticket;
 
-platform::http_service!(routes::route, cors_below = "/api/");
+platform::http_service!(routes::route, cors_below = Some("/api/"));

@@ -6,4 +6,4 @@ mod pay;
 mod refund;
 mod routes;
 
-platform::http_service!(routes::route, cors_below = "/api/");
+platform::http_service!(routes::route, cors_below = Some("/api/"));

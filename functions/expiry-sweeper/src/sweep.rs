@@ -6,14 +6,14 @@ use domain::http::routes::ExpirySweeper;
 use operations::{
     commands::documents::{NotSwept, Swept},
     upkeep::{
-        report::Notice,
+        report::{Notice, Report},
         sweep::{SweepOutcome, Sweeper},
     },
 };
 use orders::event_delivery::WebhookTarget;
 use payments::provider::RetryPolicy;
 use platform::{
-    auth, clock,
+    auth, clock, counts,
     http::{ApiError, Request, Response},
     http_client::SpinHttpClient,
     key_value::SpinKeyValue,
@@ -22,7 +22,7 @@ use platform::{
     redis::SpinRedis,
     settings::{self, Retention},
 };
-use stores::ledger;
+use stores::{counts::Count, ledger};
 use ulid::Ulid;
 
 /// Runs a sweep, unless another sweeper is at work.
@@ -30,6 +30,30 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
     let (ExpirySweeper::Sweep, _) = request.route()?;
     auth::require_cron_token(request).await?;
     let started = Instant::now();
+    let result = sweep(started).await;
+    if !matches!(result, Ok(None)) {
+        counts::add_work("sweep", &result);
+    }
+    let Some(report) = result? else {
+        return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));
+    };
+    for (result, messages) in [
+        ("written", report.written),
+        ("redelivered", report.redelivered),
+        ("resent", report.resent),
+        ("failed", report.failed),
+        ("unanswered", report.unanswered),
+        ("newer", report.newer),
+        ("unreadable", report.unreadable),
+    ] {
+        counts::add(Count::Work { kind: "message", result }, messages);
+    }
+    let duration_ms = started.elapsed().as_millis() as i64;
+    Ok(Response::json(200, &Swept { swept: true, report: &report, duration_ms }))
+}
+
+/// Returns the report of a sweep; `None` if another sweeper is at work.
+async fn sweep(started: Instant) -> Result<Option<Box<Report>>, ApiError> {
     let ticket_secret = settings::load(settings::TICKET_SECRET).await?;
     let provider = provider::from_settings(RetryPolicy::SWEEPER).await.ok();
     let url = settings::load(settings::EVENTS_URL).await?;
@@ -60,11 +84,7 @@ pub async fn post(request: &Request) -> Result<Response, ApiError> {
         },
     };
     let SweepOutcome::Swept(report, error) = sweeper.run(now).await? else {
-        return Ok(Response::json(200, &NotSwept { swept: false, because: "another sweeper is at work" }));
+        return Ok(None);
     };
-    if let Some(error) = error {
-        return Err(error.into());
-    }
-    let duration_ms = started.elapsed().as_millis() as i64;
-    Ok(Response::json(200, &Swept { swept: true, report: &report, duration_ms }))
+    error.map_or(Ok(Some(report)), |error| Err(error.into()))
 }

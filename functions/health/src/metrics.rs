@@ -1,7 +1,7 @@
 //! `GET /metrics`: metrics in Prometheus' text format.
 
 use operations::commands::{
-    metrics::{self, LedgerState},
+    metrics::{self, Figures, LedgerState},
     stats::{self, RecentStats},
 };
 use platform::{
@@ -14,7 +14,12 @@ use platform::{
     settings,
 };
 use sale::ledger::activities;
-use stores::{StoreError, ledger, shared_value::SharedValue};
+use stores::{
+    StoreError,
+    counts::{self, Count},
+    ledger,
+    shared_value::SharedValue,
+};
 
 /// The ledger's state, for all scrapers. While one scrape reads it, the others use the last one.
 const LEDGER_STATE: SharedValue<'_> = SharedValue {
@@ -46,6 +51,14 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
     };
     // Every activity is read by itself, so a Redis that is away is found out first.
     let redis = available("redis", SpinRedis.now().await);
+    // A Redis that can write nothing answers all the same: one whose disk is full, or a replica.
+    let scrape = [(Count::Work { kind: "scrape", result: "ok" }, 1)];
+    let redis_writes = redis.is_some() && available("redis", counts::add(&SpinRedis, &scrape).await).is_some();
+    let redis_ahead_ms = redis.map(|now| now.0 - clock::now().0);
+    let counts = match redis {
+        Some(_) => available("redis", counts::read(&SpinRedis).await).unwrap_or_default(),
+        None => Vec::new(),
+    };
     let activities = match available("ledger", LISTED.get(&SpinRedis, &SpinKeyValue, |_| true, list).await) {
         Some(listed) if redis.is_some() => Some(stats::recent_stats(&SpinRedis, listed).await),
         _ => None,
@@ -55,7 +68,15 @@ pub async fn get(request: &Request) -> Result<Response, ApiError> {
         log::error("metrics without an activity", &fields);
     }
     let ledger = available("ledger", ledger_state(activities.as_ref()).await);
-    let text = metrics::text(activities.as_ref(), ledger.as_ref(), clock::now());
+    let text = metrics::text(Figures {
+        version: env!("CARGO_PKG_VERSION"),
+        redis: activities.as_ref(),
+        redis_writes,
+        counts: &counts,
+        redis_ahead_ms,
+        ledger: ledger.as_ref(),
+        now: clock::now(),
+    });
     let response = Response::with_body(200, "text/plain; version=0.0.4; charset=utf-8", text);
     Ok(response.header("cache-control", "no-store"))
 }

@@ -4,4 +4,4 @@ mod list;
 mod order;
 mod routes;
 
-platform::http_service!(routes::route, cors_below = "/api/");
+platform::http_service!(routes::route, cors_below = Some("/api/"));

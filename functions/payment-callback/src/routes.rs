@@ -13,13 +13,14 @@ use payments::{
     ledger::callback_rows::Callback,
 };
 use platform::{
+    counts,
     http::{ApiError, Request, Response, after_response},
     ledger::SpinLedger,
     log,
     redis::SpinRedis,
     settings,
 };
-use stores::{Redis, keys::FOREIGN_CALLBACKS, ledger::clock::Clock};
+use stores::{Redis, counts::Count, keys::FOREIGN_CALLBACKS, ledger::clock::Clock};
 
 use crate::{standard, stripe};
 
@@ -46,13 +47,18 @@ async fn receive(request: &Request, callback: &ProviderCallback) -> Result<(), A
     let recorded = match received {
         Receipt::Recorded(recorded) => recorded,
         Receipt::Foreign => {
+            count("foreign");
             after_response(async {
                 let _ = SpinRedis.command("INCR", vec![FOREIGN_CALLBACKS.into()]).await;
             });
             return Ok(());
         }
-        Receipt::NotOfItsOrders => return Err(no_such_route().into()),
+        Receipt::NotOfItsOrders => {
+            count("not_of_its_orders");
+            return Err(no_such_route().into());
+        }
         Receipt::OrderQueued => {
+            count("early");
             return Err(Problem::new(Code::NotReady, "The order is being written. Send this again.").into());
         }
     };
@@ -62,11 +68,23 @@ async fn receive(request: &Request, callback: &ProviderCallback) -> Result<(), A
     }
     after_response(async move {
         // What fails is tried again by a sweep, which logs it.
-        if let Ok(CallbackEffect::Parked) = callbacks::apply_recorded(&SpinRedis, &ledger, &recorded).await {
+        let effect = callbacks::apply_recorded(&SpinRedis, &ledger, &recorded).await;
+        count(match effect {
+            Ok(CallbackEffect::Changed) => "changed",
+            Ok(CallbackEffect::NoChange) => "no_change",
+            Ok(CallbackEffect::Parked) => "parked",
+            Err(_) => "failed",
+        });
+        if let Ok(CallbackEffect::Parked) = effect {
             log("payment callback parked for an operator", &request_id, &recorded.callback);
         }
     });
     Ok(())
+}
+
+/// Counts a callback by what became of it.
+fn count(result: &'static str) {
+    counts::add(Count::Work { kind: "callback", result }, 1);
 }
 
 fn log(event: &str, request_id: &str, callback: &Callback) {

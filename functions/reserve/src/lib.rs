@@ -2,4 +2,4 @@
 
 mod order;
 
-platform::http_service!(order::post, cors_below = "/api/");
+platform::http_service!(order::post, cors_below = Some("/api/"));

@@ -5,4 +5,4 @@ mod payments;
 mod routes;
 mod sign_in;
 
-platform::http_service!(routes::route);
+platform::http_service!(routes::route, counts = false);

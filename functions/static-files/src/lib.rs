@@ -17,7 +17,7 @@ use platform::http::{ApiError, Request, Response};
 
 use crate::{file_cache::FileCache, settings::Settings};
 
-platform::http_service!(serve, cors_below = "/client/");
+platform::http_service!(serve, cors_below = Some("/client/"), counts = false);
 
 thread_local! {
     // This is not request state: mounted files change only with a deployment, which starts new instances. The cache is

@@ -1,10 +1,12 @@
 //! HTTP requests as handlers see them: route, headers, query, body and request id.
 
+use std::cell::Cell;
+
 use http::Method;
 
 use crate::http::{
     problem::Problem,
-    routes::{self, Endpoint},
+    routes::{self, Endpoint, Route},
 };
 
 /// The header lines of a request. An engine copies a header only when it is asked for.
@@ -25,13 +27,15 @@ pub struct Request<H> {
     pub body: Vec<u8>,
     /// The id of this request in the log and in `x-request-id`.
     pub request_id: String,
+    /// The route that [`Request::route`] found.
+    found: Cell<Option<&'static Route>>,
 }
 
 impl<H: Headers> Request<H> {
     /// Creates a request from its request target: the path, and `?` and the query if there is one.
     #[must_use]
     pub fn new(method: Method, target: String, headers: H, body: Vec<u8>, request_id: String) -> Self {
-        Self { method, target, headers, body, request_id }
+        Self { method, target, headers, body, request_id, found: Cell::default() }
     }
 
     /// Returns the path, without the query and not percent-decoded.
@@ -58,7 +62,15 @@ impl<H: Headers> Request<H> {
 
     /// Returns the request's endpoint and the values of the path's parameters, as [`routes::find`] does.
     pub fn route<E: Endpoint>(&self) -> Result<(E, [&str; 2]), Problem> {
-        routes::find(&self.method, self.path())
+        let (endpoint, params): (E, _) = routes::find(&self.method, self.path())?;
+        self.found.set(endpoint.route());
+        Ok((endpoint, params))
+    }
+
+    /// The route that [`Request::route`] found last.
+    #[must_use]
+    pub fn found_route(&self) -> Option<&'static Route> {
+        self.found.get()
     }
 
     /// Returns a header's first value; `None` if it is missing or not ASCII.

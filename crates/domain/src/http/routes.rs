@@ -26,11 +26,17 @@ pub trait Endpoint: Copy + PartialEq + 'static {
     /// All endpoints.
     const ALL: &'static [Self];
 
+    /// The endpoint's route.
+    #[must_use]
+    fn route(self) -> Option<&'static Route> {
+        let mut routes = Self::ALL.iter().zip(Self::ROUTES);
+        routes.find_map(|(endpoint, route)| (*endpoint == self).then_some(route))
+    }
+
     /// The path of the endpoint's route, with names in place of parameters.
     #[must_use]
     fn pattern(self) -> &'static str {
-        let mut routes = Self::ALL.iter().zip(Self::ROUTES);
-        routes.find_map(|(endpoint, route)| (*endpoint == self).then_some(route.pattern)).unwrap_or_default()
+        self.route().map_or("", |route| route.pattern)
     }
 }
 

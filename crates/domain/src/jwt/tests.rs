@@ -201,6 +201,9 @@ fn a_token_of_each_algorithm_is_verified_by_its_pem_and_its_jwk_and_by_no_other_
     }
 }
 
+const PRIVATE_PEM: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
+
 #[test]
 fn a_weak_or_mistaken_key_is_refused() {
     let short = ["AA", "11qYAYKxCrfVS_7TyWQHOg7hcvPapPcHURo"]
@@ -220,6 +223,7 @@ fn a_weak_or_mistaken_key_is_refused() {
         ("HS256", &*set),
         ("HS256", &*format!("[{jwk}]")),
         ("HS256", pem),
+        ("EdDSA", PRIVATE_PEM),
     ] {
         assert!(Verifier::new(algorithm, key, "i", "a").is_err(), "{algorithm}: {key}");
     }
@@ -240,8 +244,7 @@ fn two_shared_secrets_verify_while_one_replaces_the_other() {
 fn a_token_is_verified_by_the_key_of_the_set_that_it_names() {
     // RFC 8037, appendix A: a key and its public part; and another public key.
     let (x, other) = ("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", "GZ9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE");
-    let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g\n-----END PRIVATE KEY-----\n";
-    let signing_key = EncodingKey::from_ed_pem(pem.as_bytes()).expect("a key");
+    let signing_key = EncodingKey::from_ed_pem(PRIVATE_PEM.as_bytes()).expect("a key");
     let rotated = [(Some("new"), other), (Some("old"), x)];
     let nameless = [(None, other), (None, x)];
     let forged = Err(TokenError::Forged);

@@ -76,10 +76,11 @@ fn variables_that_do_not_fit_each_other_are_a_fault() {
     assert_wrong("", &oidc);
     assert_wrong("oidc_issuer", &oidc[..2]);
     assert_wrong("sign_in_url", &[("session_url", "https://shop.example")]);
-    let events = [("events_url", "https://shop.example"), ("events_secret", WEBHOOK)];
+    let host = "https://shop.example";
+    let events = [("events_url", host), ("events_host", host), ("events_secret", WEBHOOK)];
     assert_wrong("", &events);
-    assert_wrong("events_secret", &events[..1]);
-    assert_wrong("events_secret", &[events[0], ("events_secret", "whsec_")]);
+    assert_wrong("events_secret", &events[..2]);
+    assert_wrong("events_secret", &[events[0], events[1], ("events_secret", "whsec_")]);
     assert_wrong("siteverify_secret", &[("siteverify_url", "https://checks.example/siteverify")]);
 }
 
@@ -93,7 +94,11 @@ fn the_configured_payment_provider_needs_its_variables() {
     assert_wrong("stripe_secret", &[stripe[0], stripe[1], ("stripe_secret", "whsec_short")]);
     assert_wrong("stripe_api_key", &[stripe[0], stripe[2]]);
     assert_wrong("sandbox", &[&stripe[..], &[on]].concat());
-    let webhook = [("payment_provider", "webhook"), ("payments_url", "https://pay.shop.example/stampede")];
+    let webhook = [
+        ("payment_provider", "webhook"),
+        ("payments_url", "https://pay.shop.example/stampede"),
+        ("payments_host", "https://pay.shop.example"),
+    ];
     assert_wrong("", &webhook);
     assert_wrong("payments_url", &webhook[..1]);
     assert_wrong("payments_url", &[webhook[0], ("payments_url", "pay.shop.example")]);
@@ -124,4 +129,18 @@ fn addresses_are_kept_for_thirty_days_and_activities_forever_unless_the_variable
     let empty = Variables(&|_| " ".into());
     let days = ADDRESS_DAYS(&empty).and_then(|address| Ok((address, ACTIVITY_DAYS(&empty)?)));
     assert_eq!(days.ok(), Some((Some(30), None)));
+}
+
+#[test]
+fn a_url_that_the_manifest_does_not_allow_is_found() {
+    let events = ("events_url", "https://shop.example/events");
+    for host in ["https://events.invalid", "https://shop.exam", "https://shop.example/events/x", "http://shop.example"]
+    {
+        assert_wrong("events_host", &[events, ("events_secret", WEBHOOK), ("events_host", host)]);
+    }
+    assert_wrong("", &[events, ("events_secret", WEBHOOK), ("events_host", "https://shop.example")]);
+    assert_wrong("", &[("events_host", "https://events.invalid")]);
+    let payments = [("payment_provider", "webhook"), ("payments_url", "https://pay.example:8443")];
+    assert_wrong("payments_host", &[payments[0], payments[1], ("payments_host", "https://pay.example")]);
+    assert_wrong("", &[payments[0], payments[1], ("payments_host", "https://pay.example:8443")]);
 }

@@ -2,12 +2,19 @@
 //!
 //! Label values are ids, which contain no characters that need escaping.
 
-use std::fmt::{Display, Write as _};
+use std::{
+    collections::BTreeMap,
+    fmt::{Display, Write as _},
+};
 
 use domain::{ids::ActivityId, time::Millis};
 use orders::{event_delivery::MAX_CONCURRENCY, ledger::events};
 use serde::{Deserialize, Serialize};
-use stores::ports::{Sql, StoreError};
+use stores::{
+    counts::BUCKETS_MS,
+    ledger::schema,
+    ports::{Sql, StoreError},
+};
 
 use crate::{
     commands::{
@@ -24,6 +31,31 @@ pub struct LedgerState {
     audits: Vec<(ActivityId, AuditSummary)>,
     /// How often in a row the endpoint of events answered that it is gone.
     endpoint_gone: i64,
+    /// Whether it is disabled.
+    endpoint_disabled: bool,
+    /// Activities that need a gate in Redis, which has none.
+    without_gate: Vec<ActivityId>,
+    /// The version of the ledger's schema.
+    schema: i64,
+}
+
+/// What `GET /metrics` shows.
+#[derive(Debug)]
+pub struct Figures<'a> {
+    /// The version of the app.
+    pub version: &'a str,
+    /// What Redis has of activities; `None` if it does not answer.
+    pub redis: Option<&'a RecentStats>,
+    /// Whether Redis took a write.
+    pub redis_writes: bool,
+    /// What all instances did: the words of each count, sorted, and its number.
+    pub counts: &'a [(Vec<String>, i64)],
+    /// By how much the clock of Redis is ahead of this machine's, in milliseconds.
+    pub redis_ahead_ms: Option<i64>,
+    /// What the ledger has; `None` if it does not answer.
+    pub ledger: Option<&'a LedgerState>,
+    /// The time.
+    pub now: Millis,
 }
 
 /// The part of an audit that becomes metrics.
@@ -38,7 +70,14 @@ impl LedgerState {
     /// `events_url` is where events are sent.
     pub async fn load<S: Sql>(sql: &S, redis: Option<&RecentStats>, events_url: &str) -> Result<Self, StoreError> {
         let backlog = backlog::load(sql).await?;
-        let endpoint_gone = events::load_endpoint(sql, events_url, MAX_CONCURRENCY).await?.gone;
+        let endpoint = events::load_endpoint(sql, events_url, MAX_CONCURRENCY).await?;
+        let has_gate = |id: &ActivityId, stats: &RecentStats| {
+            stats.activities.iter().any(|(of, _)| of == id) || stats.failures.iter().any(|(of, _)| of == id)
+        };
+        let without_gate = match redis {
+            Some(stats) => backlog.on_sale.iter().filter(|id| !has_gate(id, stats)).cloned().collect(),
+            None => Vec::new(),
+        };
         let audits = match redis {
             Some(stats) => audit::audit_counters(sql, &stats.activities).await?,
             None => Vec::new(),
@@ -47,19 +86,32 @@ impl LedgerState {
             let drift = audit.skus.into_iter().map(|sku| (sku.redis.sku, sku.drift)).collect();
             (activity, AuditSummary { ok: audit.ok, drift })
         };
-        Ok(Self { backlog, audits: audits.into_iter().map(summarize).collect(), endpoint_gone })
+        Ok(Self {
+            backlog,
+            audits: audits.into_iter().map(summarize).collect(),
+            endpoint_gone: endpoint.gone,
+            endpoint_disabled: endpoint.disabled_at.is_some(),
+            without_gate,
+            schema: schema::current_version(sql).await?,
+        })
     }
 }
 
-/// Writes the stats of activities, from Redis, and the ledger's state. The metrics of an unavailable
-/// store (`None`) are omitted. Redis is not up if it failed on an activity.
+/// Writes the figures. Those of an unavailable store are omitted. Redis is not up if it took no write, or failed on an
+/// activity.
 #[must_use]
-pub fn text(redis: Option<&RecentStats>, ledger: Option<&LedgerState>, now: Millis) -> String {
+pub fn text(Figures { version, redis, redis_writes, counts, redis_ahead_ms, ledger, now }: Figures<'_>) -> String {
     let mut text = Text::default();
-    let redis_up = redis.is_some_and(|stats| stats.failures.is_empty());
+    let schema = ledger.map_or_else(String::new, |ledger| format!(",schema=\"{}\"", ledger.schema));
+    let build = format!("{{version=\"{version}\"{schema}}}");
+    text.gauge("stampede_build_info", "The version of the app, and of the ledger's schema.", [(build, 1)]);
+    let redis_up = redis_writes && redis.is_some_and(|stats| stats.failures.is_empty());
     let up = [("redis", redis_up), ("ledger", ledger.is_some())];
     let up = up.map(|(store, up)| (format!("{{store=\"{store}\"}}"), i64::from(up)));
     text.gauge("stampede_store_up", "Whether the store answered what these figures need.", up);
+    let ahead = redis_ahead_ms.map(|ms| ("{store=\"redis\"}", ms as f64 / 1_000.0));
+    text.gauge("stampede_clock_ahead_seconds", "By how much a store's clock is ahead of the app's.", ahead);
+    text.add_counts(counts);
     redis.into_iter().for_each(|stats| text.add_redis(stats));
     ledger.into_iter().for_each(|ledger| text.add_ledger(ledger, now));
     text.0
@@ -69,6 +121,77 @@ pub fn text(redis: Option<&RecentStats>, ledger: Option<&LedgerState>, now: Mill
 struct Text(String);
 
 impl Text {
+    fn add_counts(&mut self, counts: &[(Vec<String>, i64)]) {
+        let counts: Vec<_> = counts
+            .iter()
+            .map(|(words, count)| (words.iter().map(String::as_str).collect::<Vec<_>>(), *count))
+            .collect();
+        let mut of = |name: &str, help: &str, label: fn(&[&str]) -> Option<String>| {
+            let samples = counts.iter().filter_map(|(words, count)| Some((format!("{{{}}}", label(words)?), *count)));
+            self.counter(name, help, samples.collect::<Vec<_>>());
+        };
+        of("stampede_http_requests_total", "Responses, by route.", |words| match words {
+            ["request", method, route, status] => {
+                Some(format!("{},http_response_status_code=\"{status}\"", route_labels(method, route)))
+            }
+            _ => None,
+        });
+        of("stampede_store_calls_total", "Calls of Redis and the ledger.", |words| match words {
+            ["call", store, kind, result] => Some(format!("store=\"{store}\",kind=\"{kind}\",result=\"{result}\"")),
+            _ => None,
+        });
+        for (name, help, label) in [
+            ("stampede_sweeps_total", "Sweeps.", (|words| result(words, "sweep")) as fn(&[&str]) -> _),
+            ("stampede_writer_runs_total", "Runs of the order writer that had messages.", |words| {
+                result(words, "writer")
+            }),
+            ("stampede_writer_batches_total", "Batches of orders written.", |words| result(words, "batch")),
+            ("stampede_messages_total", "Messages of queued orders, by what became of them.", |words| {
+                result(words, "message")
+            }),
+            ("stampede_callbacks_total", "Payment callbacks.", |words| result(words, "callback")),
+        ] {
+            of(name, help, label);
+        }
+        for (name, help, kind, wanted) in [
+            ("stampede_sweep_last_success_timestamp_seconds", "When the last good sweep ended.", "sweep", "ok"),
+            ("stampede_writer_last_success_timestamp_seconds", "When the order writer last wrote.", "writer", "ok"),
+        ] {
+            let at = counts.iter().filter(|(words, _)| words[..] == ["last", kind, wanted]);
+            self.gauge(name, help, at.map(|(_, ms)| ("", *ms as f64 / 1_000.0)).collect::<Vec<_>>());
+        }
+        self.add_durations(&counts);
+    }
+
+    /// Adds the histogram of durations.
+    fn add_durations(&mut self, counts: &[(Vec<&str>, i64)]) {
+        let mut routes: BTreeMap<String, ([i64; BUCKETS_MS.len() + 1], i64)> = BTreeMap::new();
+        for (words, count) in counts {
+            match words[..] {
+                ["duration", method, route, bucket] => {
+                    let (buckets, _) = routes.entry(route_labels(method, route)).or_default();
+                    let bucket = bucket.parse().ok().and_then(|index: usize| buckets.get_mut(index));
+                    bucket.into_iter().for_each(|bucket| *bucket += count);
+                }
+                ["time", method, route] => routes.entry(route_labels(method, route)).or_default().1 += count,
+                _ => {}
+            }
+        }
+        let name = "http_server_request_duration_seconds";
+        let mut samples = Vec::new();
+        for (labels, (buckets, micros)) in routes {
+            let bounds = BUCKETS_MS.iter().map(|ms| (f64::from(*ms) / 1_000.0).to_string());
+            let mut total = 0;
+            for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(buckets) {
+                total += count;
+                samples.push((format!("_bucket{{{labels},le=\"{bound}\"}}"), total as f64));
+            }
+            samples.push((format!("_sum{{{labels}}}"), micros as f64 / 1e6));
+            samples.push((format!("_count{{{labels}}}"), total as f64));
+        }
+        self.add(name, "histogram", "Duration of one request in sixteen.", samples);
+    }
+
     fn add_redis(&mut self, RecentStats { activities, foreign_callbacks, .. }: &RecentStats) {
         let help = "Payment callbacks about orders that this app never made.";
         self.counter("stampede_foreign_callbacks_total", help, foreign_callbacks.map(|count| ("", count)));
@@ -83,6 +206,8 @@ impl Text {
         self.gauge("stampede_units_sold", "Units sold.", skus().map(|(labels, sku)| (labels, sku.sold)));
         let each = |value: fn(&ActivityStats) -> i64| activities.iter().map(move |(id, stats)| (of(id), value(stats)));
         self.gauge("stampede_queue_length", "Orders waiting for the order writer.", each(|stats| stats.queue));
+        let oldest = each(|stats| stats.oldest_ms).map(|(labels, ms)| (labels, ms as f64 / 1_000.0));
+        self.gauge("stampede_queue_oldest_age_seconds", "How long the oldest order has waited for the writer.", oldest);
         let enqueued = each(|stats| stats.enqueued);
         self.counter("stampede_orders_enqueued_total", "Orders that ever entered the queue.", enqueued);
         self.counter("stampede_orders_written_total", "Orders that left the queue.", each(|stats| stats.written));
@@ -98,7 +223,10 @@ impl Text {
         self.counter("stampede_refused_sign_ins_total", "Refused sign-in tokens, by reason.", sign_ins);
     }
 
-    fn add_ledger(&mut self, LedgerState { backlog, audits, endpoint_gone }: &LedgerState, now: Millis) {
+    fn add_ledger(&mut self, ledger: &LedgerState, now: Millis) {
+        let LedgerState { backlog, audits, endpoint_gone, endpoint_disabled, without_gate, .. } = ledger;
+        let help = "Activities on sale that Redis has no gate of; must be none.";
+        self.gauge("stampede_gate_missing", help, without_gate.iter().map(|id| (of(id), 1)));
         let ok = audits.iter().map(|(activity, audit)| (of(activity), i64::from(audit.ok)));
         self.gauge("stampede_audit_ok", "Whether I1 and I2 hold in the sale, by its counters.", ok);
         let drift = audits.iter().flat_map(|(activity, audit)| {
@@ -106,7 +234,8 @@ impl Text {
             drift.map(move |(sku, units)| (format!("{{activity=\"{activity}\",sku=\"{sku}\"}}"), *units))
         });
         self.gauge("stampede_drift", "Units by which Redis and the ledger differ; at rest 0.", drift);
-        let oldest = if backlog.events == 0 { now } else { backlog.oldest_event_at };
+        let age = |count: i64, since: Millis| if count == 0 { 0 } else { (now.0 - since.0).max(0) / 1_000 };
+        let oldest_refund = i64::from(backlog.oldest_refund_at > Millis(0));
         for (name, help, value) in [
             (
                 "stampede_events_waiting",
@@ -116,7 +245,13 @@ impl Text {
             (
                 "stampede_events_oldest_age_seconds",
                 "Age of the oldest event waiting to be sent; 0 where none waits.",
-                (now.0 - oldest.0).max(0) / 1_000,
+                age(backlog.events, backlog.oldest_event_at),
+            ),
+            ("stampede_events_failed", "Events that are not sent any more; must be 0.", backlog.failed_events),
+            (
+                "stampede_events_disabled",
+                "Whether the shop's endpoint is disabled; must be 0.",
+                i64::from(*endpoint_disabled),
             ),
             (
                 "stampede_events_gone",
@@ -125,8 +260,39 @@ impl Text {
             ),
             ("stampede_refunds_open", "Refunds that no provider has confirmed.", backlog.refunds),
             ("stampede_refunds_stuck", "Open refunds whose last try failed.", backlog.stuck_refunds),
-            ("stampede_callbacks_parked", "Payment callbacks parked for an operator.", backlog.parked_callbacks),
-            ("stampede_dead_letters", "Dead letters that were not put back.", backlog.dead_letters),
+            (
+                "stampede_refunds_oldest_age_seconds",
+                "Age of the oldest open refund; 0 where none is open.",
+                age(oldest_refund, backlog.oldest_refund_at),
+            ),
+            (
+                "stampede_callbacks_parked",
+                "Payment callbacks parked for an operator; must be 0.",
+                backlog.parked_callbacks,
+            ),
+            ("stampede_callbacks_waiting", "Payment callbacks not applied yet.", backlog.remaining.callbacks),
+            (
+                "stampede_callbacks_stuck",
+                "Payment callbacks not applied in three tries; must be 0.",
+                backlog.stuck_callbacks,
+            ),
+            (
+                "stampede_sessions_unanswered",
+                "Payment sessions whose provider did not answer three times; must be 0.",
+                backlog.unanswered_sessions,
+            ),
+            ("stampede_dead_letters", "Dead letters that were not put back; must be 0.", backlog.dead_letters),
+            ("stampede_orders_due", "Orders whose time to pay is over.", backlog.remaining.due),
+            (
+                "stampede_orders_unsynced",
+                "Changes of orders that Redis has not confirmed within three seconds.",
+                backlog.remaining.unsynced,
+            ),
+            (
+                "stampede_rebuilds_unfinished",
+                "Gates that stopped and rebuilds that nobody continues; must be 0.",
+                backlog.rebuilds,
+            ),
         ] {
             self.gauge(name, help, [("", value)]);
         }
@@ -134,7 +300,7 @@ impl Text {
         self.counter("stampede_redis_losses_total", help, [("", backlog.redis_losses)]);
     }
 
-    fn gauge<L: Display>(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (L, i64)>) {
+    fn gauge<L: Display, V: Display>(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (L, V)>) {
         self.add(name, "gauge", help, samples);
     }
 
@@ -143,7 +309,13 @@ impl Text {
     }
 
     /// Adds a metric and its samples: labels and value. Nothing without samples.
-    fn add<L: Display>(&mut self, name: &str, kind: &str, help: &str, samples: impl IntoIterator<Item = (L, i64)>) {
+    fn add<L: Display, V: Display>(
+        &mut self,
+        name: &str,
+        kind: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, V)>,
+    ) {
         let mut samples = samples.into_iter().peekable();
         if samples.peek().is_some() {
             let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -154,89 +326,22 @@ impl Text {
     }
 }
 
+/// The result of a count of work, as a label.
+fn result(words: &[&str], kind: &str) -> Option<String> {
+    match words {
+        ["work", of, result] if *of == kind => Some(format!("result=\"{result}\"")),
+        _ => None,
+    }
+}
+
+/// A route as labels of OpenTelemetry's names.
+fn route_labels(method: &str, route: &str) -> String {
+    format!("http_request_method=\"{method}\",http_route=\"{route}\"")
+}
+
 fn of(activity: &ActivityId) -> String {
     format!("{{activity=\"{activity}\"}}")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::stats::SkuStats;
-
-    fn activities() -> RecentStats {
-        let sku =
-            |sku: &str, left| SkuStats { sku: sku.to_owned(), total: 9, left, held: 2, queued: 1, pending: 1, sold: 3 };
-        let stats = ActivityStats {
-            server_time: Millis(0),
-            enqueued: 7,
-            written: 5,
-            queue: 2,
-            stream: 2,
-            lost: 0,
-            drain_rate: 0,
-            skus: vec![sku("a", Some(4)), sku("b", None)],
-            refusals: [("sold_out".to_owned(), 6)].into(),
-            refused_sign_ins: [("exp".to_owned(), 2)].into(),
-        };
-        let activities = vec![(ActivityId::parse("sale").expect("id"), stats)];
-        RecentStats { activities, failures: Vec::new(), foreign_callbacks: Some(3) }
-    }
-
-    fn ledger() -> LedgerState {
-        let backlog = Backlog { events: 1, oldest_event_at: Millis(5_000), refunds: 2, ..Backlog::default() };
-        let audit = AuditSummary { ok: false, drift: vec![("a".to_owned(), -1)] };
-        LedgerState { backlog, audits: vec![(ActivityId::parse("sale").expect("id"), audit)], endpoint_gone: 1 }
-    }
-
-    #[test]
-    fn every_figure_is_a_line_with_its_labels() {
-        let expected = [
-            r#"stampede_store_up{store="redis"} 1"#,
-            r#"stampede_store_up{store="ledger"} 1"#,
-            "stampede_foreign_callbacks_total 3",
-            r#"stampede_stock_left{activity="sale",sku="a"} 4"#,
-            r#"stampede_units_held{activity="sale",sku="a"} 2"#,
-            r#"stampede_units_held{activity="sale",sku="b"} 2"#,
-            r#"stampede_units_sold{activity="sale",sku="a"} 3"#,
-            r#"stampede_units_sold{activity="sale",sku="b"} 3"#,
-            r#"stampede_queue_length{activity="sale"} 2"#,
-            r#"stampede_orders_enqueued_total{activity="sale"} 7"#,
-            r#"stampede_orders_written_total{activity="sale"} 5"#,
-            r#"stampede_refusals_total{activity="sale",code="sold_out"} 6"#,
-            r#"stampede_refused_sign_ins_total{activity="sale",reason="exp"} 2"#,
-            r#"stampede_audit_ok{activity="sale"} 0"#,
-            r#"stampede_drift{activity="sale",sku="a"} -1"#,
-            "stampede_events_waiting 1",
-            "stampede_events_oldest_age_seconds 4",
-            "stampede_events_gone 1",
-            "stampede_refunds_open 2",
-            "stampede_refunds_stuck 0",
-            "stampede_callbacks_parked 0",
-            "stampede_dead_letters 0",
-            "stampede_redis_losses_total 0",
-        ];
-        let text = text(Some(&activities()), Some(&ledger()), Millis(9_999));
-        assert_eq!(text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>(), expected);
-        for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
-            assert!(line.ends_with(if line.contains("_total ") { "counter" } else { "gauge" }), "{line}");
-        }
-    }
-
-    #[test]
-    fn redis_is_not_up_where_it_failed_on_an_activity_and_the_figures_of_the_others_are_shown() {
-        let failures =
-            vec![(ActivityId::parse("other").expect("id"), StoreError::RedisRefused("WRONGTYPE".to_owned()))];
-        let text = text(Some(&RecentStats { failures, ..activities() }), None, Millis(0));
-        assert!(text.contains(r#"stampede_store_up{store="redis"} 0"#), "{text}");
-        assert!(text.contains(r#"stampede_units_sold{activity="sale",sku="a"} 3"#), "{text}");
-        assert!(text.contains(r#"stampede_store_up{store="ledger"} 0"#) && !text.contains("_events_"), "{text}");
-    }
-
-    #[test]
-    fn without_waiting_events_and_activities_there_is_no_age_and_no_empty_metric() {
-        let ledger = LedgerState { backlog: Backlog::default(), audits: vec![], endpoint_gone: 0 };
-        let text = text(Some(&RecentStats::default()), Some(&ledger), Millis(9_999));
-        assert!(text.contains("\nstampede_events_oldest_age_seconds 0\n"), "{text}");
-        assert!(!text.contains("stampede_queue_length") && !text.contains("stampede_audit_ok"), "{text}");
-    }
-}
+mod tests;

@@ -58,6 +58,9 @@ pub struct ActivityStats {
     /// Number of messages in the stream.
     #[schemars(range(min = 0))]
     pub stream: i64,
+    /// Milliseconds for which the oldest of them has waited; 0 without any.
+    #[schemars(range(min = 0))]
+    pub oldest_ms: i64,
     /// Number of queued orders whose message is missing: the next sweep sends them again. 0 in a long queue.
     #[schemars(range(min = 0))]
     pub lost: i64,
@@ -108,7 +111,7 @@ async fn read<R: Redis>(
     }
     let server_time = Millis(reply.int()?);
     let (enqueued, written, drain_rate) = (reply.int()?, reply.int()?, reply.int()?);
-    let (stream, lost) = (reply.int()?, reply.int()?);
+    let (stream, oldest_ms, lost) = (reply.int()?, reply.int()?, reply.int()?);
     let mut skus = Vec::new();
     for _ in 0..reply.int()? {
         let sku = reply.text()?;
@@ -132,6 +135,7 @@ async fn read<R: Redis>(
         written,
         queue,
         stream,
+        oldest_ms,
         lost,
         drain_rate,
         skus,

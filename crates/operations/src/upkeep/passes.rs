@@ -26,16 +26,16 @@ use orders::{
 };
 use sale::ledger::activities::{self, RETENTION_AFTER_END_MS};
 use stores::{
-    ledger::{
-        leases::{self, Lease},
-        row_reader::RowReader,
-    },
+    ledger::leases::{self, Lease},
     ports::{Redis, Sql, StoreError},
 };
 
-use crate::upkeep::{
-    report::{Remaining, Report},
-    restore::{Source, restore},
+use crate::{
+    ledger::backlog::{self, Remaining},
+    upkeep::{
+        report::Report,
+        restore::{Source, restore},
+    },
 };
 
 /// The lease in the ledger under which sweepers work (G3).
@@ -247,10 +247,7 @@ pub async fn count_remaining<R: Redis, S: Sql>(
             Err(error) => report.add_failure(activity, &error),
         }
     }
-    let statement = include_str!("../../sql/sweep/count_remaining.sql");
-    let rows = sql.run(statement, vec![now.0.into(), now.plus(-SYNC_AFTER_MS).0.into()]).await?;
-    let mut row = RowReader::new(rows.into_iter().next().unwrap_or_default());
-    Ok(Remaining { queued, due: row.int()?, unsynced: row.int()?, callbacks: row.int()?, refunds: row.int()? })
+    Ok(Remaining { queued, ..backlog::count_remaining(sql, now, now.plus(-SYNC_AFTER_MS)).await? })
 }
 
 /// Writes one batch of reclaimed and one of new messages of an activity's stream; if that was full, drains the stream as
@@ -276,9 +273,13 @@ pub async fn drain<R: Redis, S: Sql>(
         new += drained;
         more |= drain_more;
     }
+    for (order_no, reason) in reclaimed.dead_letters.iter().chain(&new.dead_letters) {
+        report.add_notice("the ledger refused an order", "order_no", order_no, (*reason).to_owned());
+    }
     report.redelivered += reclaimed.written;
     report.written += new.written;
     report.newer += reclaimed.newer + new.newer;
+    report.unreadable += reclaimed.unreadable + new.unreadable;
     report.failed += reclaimed.failed + new.failed;
     report.unanswered += reclaimed.unanswered + new.unanswered;
     Ok(more)

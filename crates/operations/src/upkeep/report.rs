@@ -10,6 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use stores::ports::StoreError;
 
+use crate::ledger::backlog::Remaining;
+
 /// What a sweep did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "SweepReport")]
@@ -30,6 +32,8 @@ pub struct Report {
     pub resent: usize,
     /// Orders that a later version of the app has queued: they wait for its writers.
     pub newer: usize,
+    /// Messages that hold no order: they are dead letters.
+    pub unreadable: usize,
     /// Gates stopped because their epoch is older than the ledger's: the sweeper rebuilds them.
     pub fenced: usize,
     /// Activities that Redis has lost orders of: they sell nothing until the sweeper has rebuilt them.
@@ -100,25 +104,4 @@ impl Report {
     pub fn add_notice(&mut self, event: &'static str, kind: &'static str, id: &impl ToString, because: String) {
         self.notices.push(Notice { event, subject: (kind, id.to_string()), because });
     }
-}
-
-/// What a sweep leaves for the next one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(inline)]
-pub struct Remaining {
-    /// Messages in the streams.
-    #[schemars(range(min = 0))]
-    pub queued: i64,
-    /// Orders whose time to pay is over.
-    #[schemars(range(min = 0))]
-    pub due: i64,
-    /// Changes of orders at least three seconds ago that Redis has not confirmed.
-    #[schemars(range(min = 0))]
-    pub unsynced: i64,
-    /// Payment callbacks that are not processed.
-    #[schemars(range(min = 0))]
-    pub callbacks: i64,
-    /// Refunds of orders that the provider has not confirmed.
-    #[schemars(range(min = 0))]
-    pub refunds: i64,
 }
