@@ -7,6 +7,7 @@
 
 mod activity_lifecycle;
 mod admission;
+mod alerts;
 mod attacks;
 mod bad_input;
 mod checkout;
@@ -20,6 +21,7 @@ mod identity;
 mod issuer_keys;
 mod ledger_failover;
 mod ledger_failure;
+mod metrics;
 mod openapi;
 mod operator_orders;
 mod operators;

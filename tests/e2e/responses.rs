@@ -1,4 +1,4 @@
-//! Properties of all responses, metrics, logs, and latency on a keep-alive connection (D5, D6, G6).
+//! Properties of all responses, logs, and latency on a keep-alive connection (D5, D6, G6).
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
-use support::{Response, TestApp, eventually, eventually_is, exchange};
+use support::{TestApp, eventually, eventually_is, exchange};
 
 #[tokio::test]
 async fn pages_and_operator_routes_send_a_length_and_a_request_id() {
@@ -74,29 +74,6 @@ async fn the_page_of_a_sale_has_its_data_and_a_preview_for_those_who_run_no_scri
     for path in ["/sale?activity=no-such-sale", "/sale?activity=%3Cb%3E", "/sale", "/orders"] {
         assert!(!app.http.get(path, "").await.is(200).body.contains("property=\"og:"), "{path}");
     }
-}
-
-#[tokio::test]
-async fn the_metrics_count_an_activity() {
-    let app = TestApp::shared();
-    let activity = app.create_activity(json!({})).await;
-    let buyer = app.create_buyer(&activity, "ada").await;
-    app.place_order(&activity, &buyer).await;
-    let metrics = app.http.get("/metrics", app.variables.get("metrics_token")).await.is(200);
-    assert!(metrics.header("content-type").starts_with("text/plain"), "{metrics:?}");
-    let sample_value = |metrics: &Response, name: &str| {
-        let labels = format!("{name}{{activity=\"{}\"", activity.id);
-        let line = metrics.body.lines().find(|line| line.starts_with(&labels));
-        line.and_then(|line| line.rsplit(' ').next()).map(str::to_owned)
-    };
-    // The activities, and the audit figures, are read anew from time to time.
-    eventually("the figures of the activity", async || {
-        let metrics = app.http.get("/metrics", app.variables.get("metrics_token")).await.is(200);
-        let names = ["stampede_stock_left", "stampede_units_held", "stampede_audit_ok", "stampede_drift"];
-        let values = names.map(|name| sample_value(&metrics, name).unwrap_or_default());
-        if values == ["9", "1", "1", "0"] { Ok(()) } else { Err(format!("{values:?}")) }
-    })
-    .await;
 }
 
 #[tokio::test]

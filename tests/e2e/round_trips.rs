@@ -36,14 +36,14 @@ impl RedisMonitor {
         Self { commands, end_marker, redis }
     }
 
-    /// Returns the commands since the start, without those inside scripts and the handshakes of new connections.
+    /// Returns the commands since the start, without those inside scripts, the handshakes of new connections, and what
+    /// instances hand over of their counts.
     async fn stop(mut self) -> Vec<String> {
         let _: String = redis::cmd("ECHO").arg(&self.end_marker).query_async(&mut self.redis).await.expect("ECHO");
         let commands = self.commands.await.expect("lines");
-        let handshake_commands = ["\"CLIENT\"", "\"HELLO\"", "\"SELECT\"", "\"AUTH\"", "\"INFO\""];
-        let is_counted = |line: &String| {
-            !line.contains(" lua] ") && !handshake_commands.iter().any(|command| line.contains(command))
-        };
+        let not_counted =
+            [" lua] ", "\"stampede:counts\"", "\"CLIENT\"", "\"HELLO\"", "\"SELECT\"", "\"AUTH\"", "\"INFO\""];
+        let is_counted = |line: &String| !not_counted.iter().any(|text| line.contains(text));
         commands.into_iter().filter(is_counted).collect()
     }
 }

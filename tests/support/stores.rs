@@ -5,6 +5,7 @@ use std::{cell::Cell, sync::Mutex, time::Duration};
 use redis::{Value as DriverValue, aio::MultiplexedConnection};
 use stores::{
     Redis, Sql, StoreError,
+    counts::ADD_COUNTS,
     lease::LEASE,
     ports::{Dialect, RedisArg, RedisValue, SqlValue},
     script::Script,
@@ -81,8 +82,13 @@ pub fn slowed<'a, S: Sql>(sql: &'a S, slow: &'a str) -> impl Sql + 'a {
 
 /// Name of the script that an `EVALSHA` or `EVAL` refers to.
 pub fn script_name(sha_or_source: &[u8]) -> Option<&'static str> {
-    let slices: [&[&Script]; 5] =
-        [&sale::scripts::ALL, &orders::scripts::ALL, &payments::scripts::ALL, &operations::scripts::ALL, &[&LEASE]];
+    let slices: [&[&Script]; 5] = [
+        &sale::scripts::ALL,
+        &orders::scripts::ALL,
+        &payments::scripts::ALL,
+        &operations::scripts::ALL,
+        &[&LEASE, &ADD_COUNTS],
+    ];
     slices.into_iter().flatten().find(|script| script.is_called_by(sha_or_source)).map(|script| script.name)
 }
 
