@@ -11,6 +11,7 @@ mod cors;
 mod failover;
 mod fake_app;
 mod install;
+mod monitoring;
 mod nginx_limits;
 mod nginx_requests;
 mod nginx_routes;
