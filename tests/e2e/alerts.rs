@@ -2,19 +2,19 @@
 //! section in `docs/runbook.md` shows the cause (G20).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     fs,
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use dev::root;
 use nix::sys::signal::Signal;
-use serde_json::json;
-use support::{TestApp, eventually};
+use serde_json::{Value, json};
+use support::{Buyer, TestApp, eventually};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -68,9 +68,16 @@ impl<'a> Watch<'a> {
     /// Scrapes twice, and asserts that `alert` was silent before, and fires after `minutes` of this.
     async fn fires(mut self, alert: &str, minutes: usize, work: impl AsyncFn()) {
         self.scrape_twice(work).await;
+        let firing = format!(r#"max(ALERTS{{alertname="{alert}",alertstate="firing"}})"#);
+        let silent = json!({ "expr": firing, "eval_time": format!("{INTERVAL}s"), "exp_samples": [] });
+        self.evaluate(minutes, &json!([silent, is_one(&firing, minutes)]));
+    }
+
+    /// Evaluates expressions with the rules, on the figures of the scrapes and of `minutes` after them.
+    fn evaluate(&self, minutes: usize, tests: &Value) {
         let steps = minutes * 60 / INTERVAL;
         let mut series = String::new();
-        let names: std::collections::BTreeSet<_> = self.scrapes.iter().flatten().flat_map(BTreeMap::keys).collect();
+        let names: BTreeSet<_> = self.scrapes.iter().flatten().flat_map(BTreeMap::keys).collect();
         let ups = self.scrapes.iter().map(|scrape| Some(f64::from(u8::from(scrape.is_some()))));
         add_series(&mut series, r#"up{job="stampede",instance="a"}"#, &ups.collect::<Vec<_>>(), steps);
         add_series(&mut series, r#"up{job="stampede",instance="b"}"#, &[Some(1.0); 4], steps);
@@ -82,23 +89,28 @@ impl<'a> Watch<'a> {
             };
             add_series(&mut series, &labelled, &values.collect::<Vec<_>>(), steps);
         }
-        let rules = root::find().expect("the project").join("deploy/monitoring/alert-rules.yml");
-        let firing = format!(r#"max(ALERTS{{alertname="{alert}",alertstate="firing"}})"#);
-        let test = json!([{ "expr": firing, "eval_time": format!("{INTERVAL}s"), "exp_samples": [] }, {
-            "expr": firing, "eval_time": format!("{minutes}m"), "exp_samples": [{ "labels": "{}", "value": 1 }],
-        }]);
         let file = format!(
             "rule_files: ['{}']\nevaluation_interval: {INTERVAL}s\ntests:\n- interval: {INTERVAL}s\n  input_series:\n\
-             {series}  promql_expr_test: {test}\n",
-            rules.display()
+             {series}  promql_expr_test: {tests}\n",
+            project().join("deploy/monitoring/alert-rules.yml").display()
         );
         let directory = TempDir::new().expect("a directory");
         let path = directory.path().join("test.yml");
         fs::write(&path, &file).expect("written");
         let output = Command::new("promtool").args(["test", "rules"]).arg(&path).output().expect("promtool");
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{alert}: {said}\n{series}");
+        assert!(output.status.success(), "{said}\n{series}");
     }
+}
+
+/// Expects that an expression is 1 after so many minutes.
+fn is_one(expression: &str, minutes: usize) -> Value {
+    let sample = json!({ "labels": "{}", "value": 1 });
+    json!({ "expr": expression, "eval_time": format!("{minutes}m"), "exp_samples": [sample] })
+}
+
+fn project() -> PathBuf {
+    root::find().expect("the project")
 }
 
 /// Adds a series that goes on as its last two values.
@@ -122,7 +134,7 @@ fn add_series(series: &mut String, name: &str, values: &[Option<f64>], steps: us
 
 /// Runs the first command of an alert's section in the runbook, and asserts that it shows what stands there.
 fn assert_first_command_shows_it(app: &TestApp, alert: &str, variables: &[(&str, &str)]) {
-    let runbook = fs::read_to_string(root::find().expect("the project").join("docs/runbook.md")).expect("the runbook");
+    let runbook = fs::read_to_string(project().join("docs/runbook.md")).expect("the runbook");
     let section = runbook.split(&format!("\n## {alert}\n")).nth(1).expect("a section");
     let block = section.split("```console\n$ ").nth(1).and_then(|rest| rest.split("\n```").next()).expect("a command");
     let (command, expected) = block.split_once('\n').unwrap_or((block, ""));
@@ -160,6 +172,33 @@ async fn serve(answer: &'static str) -> (String, JoinHandle<()>) {
 }
 
 async fn nothing() {}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_query_of_the_dashboard_has_figures() {
+    let app = TestApp::dedicated();
+    let activity = app.create_activity(json!({})).await;
+    let work = async || {
+        let buyer = app.create_buyer(&activity, &fastrand::u64(..).to_string()).await;
+        app.reserve(&activity, &Buyer { ticket: format!("{}x", buyer.ticket), ..buyer.clone() }, "a", 1).await;
+        app.request_ticket(&activity.id, &format!("{}x", buyer.jwt)).await;
+        let order_no = app.place_order(&activity, &buyer).await;
+        app.pay(&order_no, &buyer.jwt).await;
+        app.sweep().await;
+        for _ in 0..100 {
+            app.get_order(&order_no, &buyer.ticket).await;
+        }
+    };
+    let mut watch = Watch::start(&app, work).await;
+    watch.scrape_twice(work).await;
+    let dashboard = fs::read_to_string(project().join("deploy/monitoring/dashboard.json")).expect("a dashboard");
+    let dashboard: Value = serde_json::from_str(&dashboard).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let queries = targets.map(|target| target["expr"].as_str().expect("a query").replace("$activity", ".*"));
+    let tests: Vec<_> = queries.map(|query| is_one(&format!("count({query}) > bool 0"), 3)).collect();
+    assert!(tests.len() > 30, "{} queries", tests.len());
+    watch.evaluate(3, &json!(tests));
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_order_writer_is_down() {
