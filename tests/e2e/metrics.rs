@@ -46,20 +46,21 @@ async fn every_request_is_counted_and_one_in_sixteen_measured() {
     let app = TestApp::dedicated();
     let activity = app.create_activity(json!({})).await;
     let path = |index: usize| match index % 4 {
-        0 => format!("/api/activities/{}/gate.json?x={index}", activity.id),
+        0 => format!("/api/activities/{}/calendar.ics", activity.id),
         1 => format!("/api/activities/nobody-{index}/gate.json"),
         2 => "/api/activities/no/such/path".to_owned(),
         _ => "/api/orders/made-up".to_owned(),
     };
     let requests = stream::iter(0..REQUESTS).map(async |index| app.http.get(&path(index), "").await);
     assert_eq!(requests.buffer_unordered(16).count().await, REQUESTS);
+    let calendar = "http_route=\"/api/activities/:activity/calendar.ics\"";
     let gate = "http_route=\"/api/activities/:activity/gate.json\"";
     let order = "http_route=\"/api/orders/:order_no\"";
     let metrics = eventually("all of them to be counted", async || {
         let metrics = metrics(&app).await;
         let of = |labels: &[&str]| samples(&metrics, "stampede_http_requests_total", labels);
         let found = [
-            of(&[gate, "http_request_method=\"GET\"", "code=\"200\""]),
+            of(&[calendar, "http_request_method=\"GET\"", "code=\"200\""]),
             of(&[gate, "code=\"404\""]),
             of(&["http_route=\"\"", "code=\"404\""]),
             of(&[order, "code=\"401\""]),
