@@ -181,6 +181,8 @@ async fn each_query_of_the_dashboard_has_figures() {
         let buyer = app.create_buyer(&activity, &fastrand::u64(..).to_string()).await;
         app.reserve(&activity, &Buyer { ticket: format!("{}x", buyer.ticket), ..buyer.clone() }, "a", 1).await;
         app.request_ticket(&activity.id, &format!("{}x", buyer.jwt)).await;
+        // It reports the one before.
+        app.request_ticket(&activity.id, &buyer.jwt).await;
         let order_no = app.place_order(&activity, &buyer).await;
         app.pay(&order_no, &buyer.jwt).await;
         app.sweep().await;
@@ -246,6 +248,11 @@ async fn the_ledger_is_away() {
     let (postgres, app) = TestApp::on_postgres();
     let watch = Watch::start(&app, nothing).await;
     postgres.pause();
+    eventually("the copy of its figures to be old", async || {
+        let metrics = app.http.get("/metrics", app.variables.get("metrics_token")).await.is(200).body;
+        if metrics.contains("{store=\"ledger\"} 0") { Ok(()) } else { Err("it is used") }
+    })
+    .await;
     watch.fires("StampedeLedgerDown", 3, nothing).await;
     assert_first_command_shows_it(&app, "StampedeLedgerDown", &[]);
     postgres.resume();
