@@ -54,6 +54,32 @@ fn each_alert_has_a_section_of_the_runbook() {
     }
 }
 
+#[test]
+fn the_runbook_names_units_and_resources_of_the_kits() {
+    let runbook = read("docs/runbook.md");
+    let resources = read("deploy/spinkube/stampede.yaml");
+    let mut found = 0;
+    for command in runbook.split('`').skip(1).step_by(2) {
+        let words: Vec<_> = command.split(' ').collect();
+        for unit in words.iter().filter(|_| ["systemctl", "journalctl"].contains(&words[0])) {
+            if unit.starts_with("stampede") {
+                let file = if unit.contains('.') { (*unit).to_owned() } else { format!("{unit}.service") };
+                assert!(project().join("deploy/self-hosted/systemd").join(&file).exists(), "{command}: no {file}");
+                found += 1;
+            }
+        }
+        if let ["kubectl", "get", kind, name] = words[..] {
+            let has_it = |document: &str| {
+                let is_kind = document.lines().any(|line| line.to_lowercase() == format!("kind: {kind}"));
+                is_kind && document.contains(&format!("  name: {name}\n"))
+            };
+            assert!(resources.split("---").any(has_it), "{command}: stampede.yaml has none");
+            found += 1;
+        }
+    }
+    assert!(found > 6, "{found} names");
+}
+
 /// The words of a text that name metrics of the app.
 fn metrics(text: &str) -> BTreeSet<&str> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');

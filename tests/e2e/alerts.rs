@@ -132,23 +132,34 @@ fn add_series(series: &mut String, name: &str, values: &[Option<f64>], steps: us
     writeln!(series, "  - {{ series: '{name}', values: '{}' }}", text.join(" ")).expect("text");
 }
 
-/// Runs the first command of an alert's section in the runbook, and asserts that it shows what stands there.
-fn assert_first_command_shows_it(app: &TestApp, alert: &str, variables: &[(&str, &str)]) {
-    let runbook = fs::read_to_string(project().join("docs/runbook.md")).expect("the runbook");
-    let section = runbook.split(&format!("\n## {alert}\n")).nth(1).expect("a section");
-    let block = section.split("```console\n$ ").nth(1).and_then(|rest| rest.split("\n```").next()).expect("a command");
-    let (command, expected) = block.split_once('\n').unwrap_or((block, ""));
+/// Runs a command with the variables of the runbook. Returns what it writes, without spaces at its ends, and its errors.
+fn run_command(app: &TestApp, command: &str, variables: &[(&str, &str)]) -> (String, String) {
     let directory = TempDir::new().expect("a directory");
     let header = |name: &str| {
         let path = directory.path().join(name);
         fs::write(&path, format!("Authorization: Bearer {}\n", app.variables.get(name))).expect("written");
         format!("@{}", path.display())
     };
-    let (admin, cron) = (header("admin_token"), header("cron_token"));
-    let own = [("URL", app.with_app(|app| app.url().to_owned())), ("A", admin), ("C", cron)];
-    let output =
-        Command::new("bash").args(["-c", command]).envs(own).envs(variables.iter().copied()).output().expect("bash");
-    let found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let own = [
+        ("URL", app.with_app(|app| app.url().to_owned())),
+        ("A", header("admin_token")),
+        ("C", header("cron_token")),
+        ("REDIS", app.variables.get("redis_url").to_owned()),
+        ("LEDGER", app.variables.get("ledger").to_owned()),
+    ];
+    let mut bash = Command::new("bash");
+    let output = bash.args(["-c", command]).envs(own).envs(variables.iter().copied()).output().expect("bash");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+/// Runs the first command of an alert's section in the runbook, and asserts that it shows what stands there.
+fn assert_first_command_shows_it(app: &TestApp, alert: &str, variables: &[(&str, &str)]) {
+    let runbook = fs::read_to_string(project().join("docs/runbook.md")).expect("the runbook");
+    let section = runbook.split(&format!("\n## {alert}\n")).nth(1).expect("a section");
+    let block = section.split("```console\n$ ").nth(1).and_then(|rest| rest.split("\n```").next()).expect("a command");
+    let (command, expected) = block.split_once('\n').unwrap_or((block, ""));
+    let found = run_command(app, command, variables).0;
     let mut rest = &*found;
     for part in expected.split('…') {
         let at = rest.find(part).unwrap_or_else(|| panic!("{alert}: {command}\nexpected: {expected}\nfound: {found}"));
@@ -200,6 +211,25 @@ async fn each_query_of_the_dashboard_has_figures() {
     let tests: Vec<_> = queries.map(|query| is_one(&format!("count({query}) > bool 0"), 3)).collect();
     assert!(tests.len() > 30, "{} queries", tests.len());
     watch.evaluate(3, &json!(tests));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_runbook_is_understood() {
+    let (_postgres, app) = TestApp::on_postgres();
+    let (activity, ..) = app.create_order(json!({})).await;
+    let runbook = fs::read_to_string(project().join("docs/runbook.md")).expect("the runbook");
+    let commands = runbook.lines().filter_map(|line| line.strip_prefix("$ "));
+    // Units and paths of a machine: `tests/deploy` compares the names.
+    let is_here = |command: &&str| !["systemctl", "df ", "curl -s http://127"].iter().any(|it| command.starts_with(it));
+    let mut number = 0;
+    for command in commands.filter(is_here) {
+        let command = command.replace("/demo/", &format!("/{}/", activity.id)).replace("curl -s", "curl -sS --fail");
+        let url = app.with_app(|app| app.url().to_owned());
+        let (_, errors) = run_command(&app, &command, &[("PROVIDER", &url), ("EVENTS", &url)]);
+        assert_eq!(errors, "", "{command}");
+        number += 1;
+    }
+    assert!(number > 25, "{number} commands");
 }
 
 #[tokio::test(flavor = "multi_thread")]
