@@ -13,6 +13,7 @@ mod bad_input;
 mod checkout;
 mod cluster;
 mod cors;
+mod disputes;
 mod floods;
 mod fulfilment;
 mod hosted_checks;

@@ -123,6 +123,11 @@ pub async fn send_stripe_payment(http: &HttpClient, variables: &Variables, order
     let session = json!({"id": "cs_1", "metadata": {"order_no": order_no}, "payment_intent": "pi_1",
         "payment_status": "paid", "amount_total": 1000, "currency": "eur", "status": "complete"});
     let event = json!({"id": "evt_1", "type": "checkout.session.completed", "data": {"object": session}});
+    send_stripe_event(http, variables, &event).await
+}
+
+/// Sends an event with Stripe's signature.
+pub async fn send_stripe_event(http: &HttpClient, variables: &Variables, event: &Value) -> Response {
     let now = OffsetDateTime::now_utc().unix_timestamp();
     let mut mac = Hmac::<Sha256>::new_from_slice(variables.get("stripe_secret").as_bytes()).expect("a key");
     mac.update(format!("{now}.{event}").as_bytes());

@@ -5,6 +5,7 @@ pub mod checkout;
 pub mod crash_operator_refunds;
 pub mod crash_payments;
 pub mod delivery;
+pub mod disputes;
 pub mod free_orders;
 pub mod lost_payments;
 pub mod manual_refunds;

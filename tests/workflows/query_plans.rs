@@ -14,6 +14,7 @@ use domain::{
     order::OrderStatus,
     settings::Retention,
     time::Millis,
+    webhook::{Dispute, DisputeStatus},
 };
 use operations::{
     commands::{bans, inbox, stats},
@@ -25,9 +26,9 @@ use orders::{
     ledger::{events, order_rows, order_search::Search},
 };
 use payments::{
-    callbacks::parked,
+    callbacks::{disputes::receive, parked},
     commands::refund_by_operator,
-    ledger::{callback_rows, refunds, unprocessed},
+    ledger::{callback_rows, disputes::list_for_orders, refunds, unprocessed},
 };
 use sale::ledger::activities;
 use stores::{
@@ -40,6 +41,7 @@ use crate::{
     fixture::{Fixture, LEDGERS, NOW, Services, WHOLE_REBUILD, completed, new_fixture, sweeper},
     operations::{epochs::RealFixture, statistics::Recording},
     orders::events::TARGET,
+    payments::disputes,
     stores::{RealLedger, RealRedis},
 };
 
@@ -172,6 +174,9 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
         ..callback_rows::Callback::default()
     };
     callback_rows::name_order(sql, &names_no_order).await.unwrap();
+    let dispute = Dispute { order_no: order_no.to_string(), ..disputes::reported("p", DisputeStatus::Open, 0) };
+    receive(sql, &dispute, true, |_| true).await.unwrap();
+    list_for_orders(sql, &[&order_no]).await.unwrap();
     unprocessed::defer(sql, &["a failure"], &["another"], NOW).await.unwrap();
     refunds::list_for_order(sql, &order_no).await.unwrap();
     for before in ["", "orders/x", "overpayments/x"] {

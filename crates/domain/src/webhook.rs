@@ -2,6 +2,8 @@
 
 use hmac::{Hmac, Mac};
 use http::{HeaderMap, HeaderValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use standardwebhooks::Webhook;
 
@@ -86,7 +88,8 @@ pub fn sign(secrets: &str, id: String, now: Millis, body: String) -> Option<Sign
 crate::words! {
     /// A payment provider. An order remembers the one that opened its payment session, and only that provider's callbacks
     /// change it.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
     pub enum PaymentProvider {
         /// The component `sandbox`: a payment service for development.
         Sandbox = "sandbox",
@@ -118,6 +121,57 @@ pub struct ProviderCallback {
     pub provider: Option<PaymentProvider>,
     /// The delivery address that the payment page asked for, encrypted; empty without one.
     pub sealed_address: String,
+}
+
+crate::words! {
+    /// What became of a dispute.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(inline)]
+    pub enum DisputeStatus {
+        /// Not decided.
+        Open = "open",
+        /// The shop keeps the money.
+        Won = "won",
+        /// The payer has the money.
+        Lost = "lost",
+        /// It ended without a decision.
+        Closed = "closed",
+    }
+}
+
+/// A payment that its payer disputes (a chargeback), as the provider reports it. It changes no order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Dispute {
+    /// The provider's id.
+    pub dispute: String,
+    /// The provider.
+    #[schemars(with = "String")]
+    pub provider: PaymentProvider,
+    /// The order; empty if the provider names none, and as long as the ledger does not have its payment.
+    pub order_no: String,
+    /// The provider's id of the payment.
+    pub payment: String,
+    /// How much is disputed.
+    #[serde(flatten)]
+    pub money: Money,
+    /// Why, in the provider's words.
+    pub reason: String,
+    /// What became of it.
+    pub status: DisputeStatus,
+    /// When the provider first reported it.
+    pub opened_at: Millis,
+    /// When the provider last reported something else of it.
+    pub changed_at: Millis,
+}
+
+/// What a provider reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reported {
+    /// A payment, a refund or a session.
+    Callback(ProviderCallback),
+    /// A dispute.
+    Dispute(Dispute),
 }
 
 /// Whether `header` (`Stripe-Signature`) contains a valid signature of `body` whose timestamp is within

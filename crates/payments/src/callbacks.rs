@@ -3,6 +3,7 @@
 //! The statement that records a callback decides about it (view `callback_decisions` of the ledger): which payment pays which
 //! order is not decided here. A callback that cannot be applied is parked for an operator ([`parked`]).
 
+pub mod disputes;
 pub mod parked;
 mod refund_results;
 

@@ -3,6 +3,7 @@
 pub mod addresses;
 pub mod callback_outcomes;
 pub mod callback_rows;
+pub mod disputes;
 pub mod partial_refunds;
 pub mod refund_parts;
 pub mod refunds;

@@ -23,7 +23,7 @@ use orders::ledger::{
     order_rows::{self, OrderRow},
     order_search::{Position, STATUSES, Search},
 };
-use payments::ledger::{addresses, callback_rows, partial_refunds, refunds};
+use payments::ledger::{addresses, callback_rows, disputes, partial_refunds, refunds};
 use platform::{
     http::{ApiError, Request, Response, not_found},
     ledger::SpinLedger,
@@ -147,6 +147,7 @@ pub async fn get(call: &Call<'_>) -> Result<Response, ApiError> {
         timeline: Vec::new(),
         callbacks: Vec::new(),
         refunds: Vec::new(),
+        disputes: Vec::new(),
         events: Vec::new(),
     };
     if !call.operator.may(Role::Read) {
@@ -155,12 +156,14 @@ pub async fn get(call: &Call<'_>) -> Result<Response, ApiError> {
     let times = order_times::load(&ledger, &order_no).await?;
     let callbacks = callback_rows::list_for_order(&ledger, &order_no).await?;
     let refunds = refunds::list_for_order(&ledger, &order_no).await?;
+    let disputes = disputes::list_for_orders(&ledger, &[&order_no]).await?;
     let events = events::list_for_order(&ledger, &order_no).await?;
     let number = order_no.to_string();
     let subjects: Vec<_> = callbacks.iter().map(|callback| callback.id.as_str()).chain([number.as_str()]).collect();
     let changes = operator_changes::list_of_subjects(&ledger, &subjects).await?;
-    document.timeline = timeline(&row, &times, &callbacks, &refunds, &events, &changes);
-    (document.callbacks, document.refunds, document.events) = (callbacks, refunds, events);
+    document.timeline = timeline(&row, &times, &callbacks, &refunds, &disputes, &events, &changes);
+    (document.callbacks, document.refunds) = (callbacks, refunds);
+    (document.disputes, document.events) = (disputes, events);
     Ok(Response::json(200, &document))
 }
 

@@ -6,10 +6,13 @@ use domain::{
         routes::{PaymentCallback, no_such_route},
     },
     ids::OrderNo,
-    webhook::ProviderCallback,
+    webhook::{Dispute, ProviderCallback, Reported},
 };
 use payments::{
-    callbacks::{self, CallbackEffect, Receipt},
+    callbacks::{
+        self, CallbackEffect, Receipt,
+        disputes::{self, DisputeReceipt},
+    },
     ledger::callback_rows::Callback,
 };
 use platform::{
@@ -31,11 +34,43 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
         PaymentCallback::Standard => standard::parse_callback(request).await?,
         PaymentCallback::Stripe => stripe::parse_callback(request).await?,
     };
-    // A callback of a type that this app does not use is accepted and ignored.
-    if let Some(callback) = callback {
-        receive(request, &callback).await?;
+    match callback {
+        Some(Reported::Callback(callback)) => receive(request, &callback).await?,
+        Some(Reported::Dispute(dispute)) => receive_dispute(request, &dispute).await?,
+        // A callback of a type that this app does not use is accepted and ignored.
+        None => {}
     }
     Ok(Response::empty(204))
+}
+
+async fn receive_dispute(request: &Request, dispute: &Dispute) -> Result<(), ApiError> {
+    let is_configured = dispute.provider == *settings::load(settings::PAYMENT_PROVIDER).await?;
+    let keys = settings::load(settings::ORDER_NUMBER_KEYS).await?;
+    let ledger = SpinLedger::open().await;
+    match disputes::receive(&ledger, dispute, is_configured, |order_no| keys.verify(order_no)).await? {
+        DisputeReceipt::Recorded => {
+            count("disputed");
+            let fields = [
+                ("dispute", dispute.dispute.as_str().into()),
+                ("status", dispute.status.as_str().into()),
+                ("request_id", request.request_id.as_str().into()),
+            ];
+            log::info("a payment is disputed", &fields);
+        }
+        DisputeReceipt::NotOfItsOrders => {
+            count("not_of_its_orders");
+            return Err(no_such_route().into());
+        }
+        DisputeReceipt::Foreign => count_foreign(),
+    }
+    Ok(())
+}
+
+fn count_foreign() {
+    count("foreign");
+    after_response(async {
+        let _ = SpinRedis.command("INCR", vec![FOREIGN_CALLBACKS.into()]).await;
+    });
 }
 
 async fn receive(request: &Request, callback: &ProviderCallback) -> Result<(), ApiError> {
@@ -47,10 +82,7 @@ async fn receive(request: &Request, callback: &ProviderCallback) -> Result<(), A
     let recorded = match received {
         Receipt::Recorded(recorded) => recorded,
         Receipt::Foreign => {
-            count("foreign");
-            after_response(async {
-                let _ = SpinRedis.command("INCR", vec![FOREIGN_CALLBACKS.into()]).await;
-            });
+            count_foreign();
             return Ok(());
         }
         Receipt::NotOfItsOrders => {

@@ -2,7 +2,7 @@
 
 use domain::{
     api::{
-        orders::{CALLBACK_TYPES, CallbackBody, SESSION_ENDED, SessionEnded},
+        orders::{CALLBACK_TYPES, CallbackBody, PAYMENT_DISPUTED, PaymentDisputed, SESSION_ENDED, SessionEnded},
         payments::{MAX_ID_CHARS, is_kept_unchanged},
     },
     http::{
@@ -11,7 +11,7 @@ use domain::{
         routes::no_such_route,
     },
     money::Money,
-    webhook::{PaymentProvider, ProviderCallback, verify_standard},
+    webhook::{Dispute, PaymentProvider, ProviderCallback, Reported, verify_standard},
 };
 use platform::{
     http::{ApiError, Request},
@@ -29,7 +29,7 @@ struct CallbackType {
 
 /// Verifies and parses the callback; returns `None` for a type that this app does not use. Its signer is the sandbox
 /// where that is configured, else the shop's payment service.
-pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback>, ApiError> {
+pub async fn parse_callback(request: &Request) -> Result<Option<Reported>, ApiError> {
     let signer = match *settings::load(settings::PAYMENT_PROVIDER).await? {
         PaymentProvider::Sandbox => PaymentProvider::Sandbox,
         _ => PaymentProvider::Webhook,
@@ -49,13 +49,28 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
     let known = ProviderCallback { id, provider: Some(signer), ..ProviderCallback::default() };
     if kind == SESSION_ENDED {
         let data = body::parse::<SessionEnded>(&request.body)?.data;
-        return Ok(Some(ProviderCallback { kind, order_no: data.order_no, session_id: data.session, ..known }));
+        let ended = ProviderCallback { kind, order_no: data.order_no, session_id: data.session, ..known };
+        return Ok(Some(Reported::Callback(ended)));
+    }
+    if kind == PAYMENT_DISPUTED {
+        let PaymentDisputed { timestamp, data, .. } = body::parse(&request.body)?;
+        return Ok(Some(Reported::Dispute(Dispute {
+            dispute: data.dispute,
+            provider: signer,
+            order_no: data.order_no,
+            payment: data.payment,
+            money: Money::new(data.amount, data.currency),
+            reason: data.reason,
+            status: data.status,
+            opened_at: timestamp,
+            changed_at: timestamp,
+        })));
     }
     if !CALLBACK_TYPES.contains(&kind.as_str()) {
         return Ok(None);
     }
     let data = body::parse::<CallbackBody>(&request.body)?.data;
-    Ok(Some(ProviderCallback {
+    Ok(Some(Reported::Callback(ProviderCallback {
         kind,
         order_no: data.order_no,
         payment_id: data.payment,
@@ -63,5 +78,5 @@ pub async fn parse_callback(request: &Request) -> Result<Option<ProviderCallback
         refund_id: data.refund.unwrap_or_default(),
         session_id: data.session,
         ..known
-    }))
+    })))
 }

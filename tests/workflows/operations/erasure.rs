@@ -31,7 +31,7 @@ use crate::{
 pub const LATER: Millis = Millis(NOW.0 + 100_000_000);
 
 /// Tables with rows of activities or orders.
-const TABLES: [(&str, &str); 16] = [
+const TABLES: [(&str, &str); 17] = [
     ("activities", "id"),
     ("skus", "activity"),
     ("order_counts", "activity"),
@@ -44,6 +44,7 @@ const TABLES: [(&str, &str); 16] = [
     ("overpayments", "order_no"),
     ("partial_refunds", "order_no"),
     ("refunds", "order_no"),
+    ("disputes", "order_no"),
     ("sessions", "order_no"),
     ("addresses", "order_no"),
     ("events", "subject"),
@@ -110,6 +111,8 @@ pub async fn old_activity(ledger: &str) -> RealFixture {
          VALUES (?1, 1, 'pending_payment', '', 0, 0, 0, 'delivered', 0)",
         "INSERT INTO overpayments (payment, provider, order_no, amount, currency, state, next_try_at) \
          VALUES ('a second payment of ' || ?1, 'standard', ?1, 1, 'EUR', 'confirmed', 0)",
+        "INSERT INTO disputes (dispute, provider, order_no, payment, amount, currency, reason, status, opened_at, changed_at) \
+         VALUES ('dispute of ' || ?1, 'stripe', ?1, 'p', 1, 'EUR', '', 'won', 0, 0)",
         "INSERT INTO partial_refunds (payment, refund, order_no, amount) VALUES ('payment of ' || ?1, 're', ?1, 1)",
     ] {
         fixture.sql.run(statement, vec![fixture.order_no(8).to_string().into()]).await.unwrap();
@@ -183,6 +186,7 @@ async fn an_activity_of_which_something_is_alive_is_kept() {
         for (change, undo) in [
             ("UPDATE callbacks SET outcome = 'paid_twice'", "UPDATE callbacks SET outcome = 'paid'"),
             ("UPDATE callbacks SET outcome = ''", "UPDATE callbacks SET outcome = 'paid'"),
+            ("UPDATE disputes SET status = 'open'", "UPDATE disputes SET status = 'lost'"),
             ("UPDATE refunds SET state = 'sent'", "UPDATE refunds SET state = 'confirmed'"),
             (
                 "UPDATE events SET state = 'waiting' WHERE status = 'restored'",

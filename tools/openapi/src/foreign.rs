@@ -1,11 +1,11 @@
 //! Schemas of bodies whose types belong to other projects.
 
-use domain::api::orders::{CALLBACK_TYPES, SESSION_ENDED};
+use domain::api::orders::{CALLBACK_TYPES, PAYMENT_DISPUTED, SESSION_ENDED};
 use serde_json::{Map, Value, json};
 
 /// The schemas by name.
 pub fn components() -> Map<String, Value> {
-    let other: Vec<&str> = CALLBACK_TYPES.into_iter().chain([SESSION_ENDED]).collect();
+    let other: Vec<&str> = CALLBACK_TYPES.into_iter().chain([SESSION_ENDED, PAYMENT_DISPUTED]).collect();
     let components = json!({
         "AltchaChallenge": {
             "description": "ALTCHA 2: find the counter whose `PBKDF2/SHA-256` key begins with `keyPrefix`.",
@@ -51,7 +51,7 @@ pub fn components() -> Map<String, Value> {
             "properties": { "type": { "type": "string", "not": { "enum": other } } }
         },
         "StripeEvent": {
-            "description": "An event of Stripe. `checkout.session.*`, `refund.*` and `charge.refunded` are used; others are accepted and change nothing.",
+            "description": "An event of Stripe. `checkout.session.*`, `refund.*`, `charge.refunded` and `charge.dispute.*` are used; others are accepted and change nothing.",
             "type": "object",
             "required": ["id", "type", "data"],
             "properties": {

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
-use super::payments::{MAX_ID_CHARS, parse_id_or_empty, parse_optional_id};
-use crate::{address::Address, language::Language, time::Millis};
+use super::payments::{MAX_ID_CHARS, parse_id, parse_id_or_empty, parse_optional_id};
+use crate::{address::Address, language::Language, time::Millis, webhook::DisputeStatus};
 
 /// What a buyer sends to pay.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -87,6 +87,46 @@ fn parse_any_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, 
         Value::String(text) => text,
         other => other.to_string(),
     })
+}
+
+/// The type of a callback about a dispute.
+pub const PAYMENT_DISPUTED: &str = "payment.disputed";
+
+/// A callback about a payment that its payer disputes, sent again when its status changes. It changes no order.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct PaymentDisputed {
+    /// The type.
+    #[schemars(extend("const" = PAYMENT_DISPUTED))]
+    pub r#type: String,
+    /// When it happened: the latest counts.
+    pub timestamp: Millis,
+    /// The dispute.
+    pub data: DisputeData,
+}
+
+/// The dispute of a callback.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct DisputeData {
+    /// The order.
+    pub order_no: String,
+    /// The provider's id of the payment.
+    #[serde(deserialize_with = "parse_id_or_empty")]
+    #[schemars(length(max = MAX_ID_CHARS))]
+    pub payment: String,
+    /// The provider's id of the dispute.
+    #[serde(deserialize_with = "parse_id")]
+    #[schemars(length(min = 1, max = MAX_ID_CHARS))]
+    pub dispute: String,
+    /// What became of it.
+    pub status: DisputeStatus,
+    /// How much is disputed, in minor units.
+    pub amount: i64,
+    /// ISO 4217 code in upper case.
+    pub currency: String,
+    /// Why, for operators.
+    #[serde(default)]
+    pub reason: String,
 }
 
 /// A callback about a payment session that ended before its order did, unpaid: the next checkout opens another one.

@@ -125,6 +125,12 @@ pub(super) fn parse_optional_id<'de, D: Deserializer<'de>>(deserializer: D) -> R
     Option::deserialize(deserializer)?.map(checked_id).transpose()
 }
 
+/// As [`parse_id_or_empty`], for an id that is never empty.
+pub(super) fn parse_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let id = parse_id_or_empty(deserializer)?;
+    if id.is_empty() { Err(D::Error::custom("must not be empty")) } else { Ok(id) }
+}
+
 fn checked_id<E: Error>(id: String) -> Result<String, E> {
     if is_kept_unchanged(&id) {
         return Ok(id);

@@ -25,4 +25,5 @@ SELECT
   (SELECT COUNT(*) FROM callbacks WHERE outcome NOT IN {unparked_outcomes}),
   (SELECT COUNT(*) FROM dead_letters WHERE replayed_at < died_at),
   (SELECT COUNT(*) FROM rebuilds WHERE lost_at > 0 OR due_at <= CAST(?1 AS BIGINT) - 60000),
-  (SELECT CAST(COALESCE(SUM(losses), 0) AS BIGINT) FROM epochs)
+  (SELECT CAST(COALESCE(SUM(losses), 0) AS BIGINT) FROM epochs),
+  (SELECT COUNT(*) FROM disputes WHERE status = 'open' AND order_no <> '')

@@ -9,6 +9,7 @@ WHERE state IN ('published', 'paused', 'closed') AND ends_at <= ?1 AND updated_a
       UNION ALL SELECT order_no FROM refunds WHERE state <> 'confirmed'
       UNION ALL SELECT order_no FROM overpayments WHERE state <> 'confirmed'
       UNION ALL SELECT order_no FROM refund_parts WHERE state <> 'confirmed'
+      UNION ALL SELECT order_no FROM disputes WHERE status = 'open'
       UNION ALL SELECT subject FROM events WHERE state = 'waiting'
     ) w
   )

@@ -46,6 +46,15 @@ FROM (
   UNION ALL
   SELECT *
   FROM (
+    SELECT 'open_dispute', order_no, reason, opened_at, ''
+    FROM disputes
+    WHERE status = 'open' AND order_no <> ''
+    ORDER BY opened_at
+    LIMIT 1000
+  ) AS disputed
+  UNION ALL
+  SELECT *
+  FROM (
     SELECT 'failed_event', subject, '', happened_at, ''
     FROM events
     WHERE state = 'failed' AND state <> 'waiting' AND subject <> ''

@@ -8,6 +8,7 @@ use domain::{
     ids::UserId,
     order::{Order, OrderStatus},
     time::Millis,
+    webhook::Dispute,
 };
 use orders::ledger::{
     events::{EventEndpoint, EventRecord},
@@ -149,6 +150,8 @@ pub struct OrderDetails<'a> {
     pub callbacks: Vec<Callback>,
     /// Its refunds.
     pub refunds: Vec<Refund>,
+    /// Disputes of its payments, oldest first.
+    pub disputes: Vec<Dispute>,
     /// Its events.
     pub events: Vec<EventRecord>,
 }

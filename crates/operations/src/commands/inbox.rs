@@ -62,6 +62,8 @@ pub enum InboxKind {
     FailedRefund,
     /// The last try to give back a payment that pays no order failed.
     Overpayment,
+    /// A buyer disputes a payment at the provider; `reason` is the provider's.
+    OpenDispute,
     /// An order could not be written; `reason` says why.
     DeadLetter,
     /// The shop's endpoint has answered 410 again and again: it gets no events.
@@ -97,6 +99,8 @@ pub enum InboxAction {
     CheckLog,
     /// See what the provider says: the sweeper goes on asking it.
     CheckProvider,
+    /// Answer the dispute at the provider.
+    AnswerDispute,
     /// Let the provider send its callback of the payment again.
     ResendCallback,
     /// Replay the dead letter.
@@ -155,6 +159,7 @@ fn action(kind: InboxKind, reason: Option<&str>) -> InboxAction {
         (StuckCallback, _) => InboxAction::CheckLog,
         (FailedRefund, Some("payment_lost")) => InboxAction::ResendCallback,
         (UnansweredSession | FailedRefund | Overpayment, _) => InboxAction::CheckProvider,
+        (OpenDispute, _) => InboxAction::AnswerDispute,
         (DeadLetter, Some("unreadable")) => InboxAction::InspectDeadLetter,
         (DeadLetter, _) => InboxAction::ReplayDeadLetter,
         (EventsDisabled, _) => InboxAction::EnableEvents,

@@ -3,6 +3,7 @@
 use domain::{
     order::OrderStatus::{self, Cancelled, Expired, PendingPayment, Refunded},
     time::Millis,
+    webhook::{Dispute, DisputeStatus},
 };
 use orders::ledger::{events::EventRecord, order_rows::OrderRow};
 use payments::{
@@ -41,6 +42,10 @@ pub enum Happening {
     RefundRequested,
     /// The provider confirmed its refund.
     Refunded,
+    /// Its buyer disputed a payment at the provider; `reason` is the provider's.
+    Disputed,
+    /// The dispute ended; `reason` is how.
+    DisputeEnded,
     /// An operator did something: `action`, `by` whom.
     Operator,
 }
@@ -101,6 +106,7 @@ pub fn timeline(
     times: &OrderTimes,
     callbacks: &[Callback],
     refunds: &[Refund],
+    disputes: &[Dispute],
     events: &[EventRecord],
     changes: &[OperatorChange],
 ) -> Vec<TimelineEntry> {
@@ -141,6 +147,15 @@ pub fn timeline(
     }));
     if order.status == Refunded {
         entries.push(entry(Some(row.updated_at), Happening::Refunded));
+    }
+    for dispute in disputes {
+        let amount = Some(dispute.money.amount);
+        let disputed = entry(Some(dispute.opened_at), Happening::Disputed).because(Some(&dispute.reason));
+        entries.push(TimelineEntry { amount, ..disputed });
+        if dispute.status != DisputeStatus::Open {
+            let ended = entry(Some(dispute.changed_at), Happening::DisputeEnded);
+            entries.push(ended.because(Some(dispute.status.as_str())));
+        }
     }
     entries.extend(changes.iter().map(|change| {
         let after = serde_json::from_str::<Value>(&change.after).unwrap_or_default();

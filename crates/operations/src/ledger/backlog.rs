@@ -41,6 +41,8 @@ pub struct Backlog {
     pub rebuilds: i64,
     /// Times that Redis had lost orders of a sale, which was rebuilt (G16).
     pub redis_losses: i64,
+    /// Disputes of orders' payments that are not decided (G21).
+    pub disputes: i64,
     /// What sweeps have left.
     pub remaining: Remaining,
     /// Activities that are published or paused, and not over: each needs a gate in Redis.
@@ -111,5 +113,6 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
         dead_letters: row.int()?,
         rebuilds: row.int()?,
         redis_losses: row.int()?,
+        disputes: row.int()?,
     })
 }

@@ -15,7 +15,7 @@ use orders::{
 };
 use payments::{
     callbacks,
-    ledger::{addresses, callback_rows},
+    ledger::{addresses, callback_rows, disputes},
     provider::Provider,
     refunds, sessions,
 };
@@ -340,6 +340,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
             let erased = addresses
                 + events::erase(sql, now, ERASE_BATCH).await?
                 + callback_rows::erase(sql, callbacks_before, ERASE_BATCH).await?
+                + disputes::name_orders(sql, now, ERASE_BATCH).await?
                 + bans::erase(sql, now, ERASE_BATCH).await?;
             self.report.erased += erased;
             is_more = erased > 0;

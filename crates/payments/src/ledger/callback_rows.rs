@@ -193,7 +193,7 @@ pub async fn load_decision<S: Sql>(sql: &S, callback: &Callback) -> Result<Decis
 }
 
 /// A provider's text as the ledger stores it: without NUL, which PostgreSQL rejects, and cut to [`MAX_TEXT_CHARS`].
-fn sanitize(text: &str) -> SqlValue {
+pub(super) fn sanitize(text: &str) -> SqlValue {
     text.chars().filter(|c| *c != '\0').take(MAX_TEXT_CHARS).collect::<String>().into()
 }
 

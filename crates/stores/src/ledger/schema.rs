@@ -9,11 +9,13 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (1, include_str!("../../sql/sqlite/0001_ledger.sql")),
             (2, include_str!("../../sql/sqlite/0002_revenue_and_history.sql")),
             (3, include_str!("../../sql/sqlite/0003_presale_codes.sql")),
+            (4, include_str!("../../sql/sqlite/0004_run_a_sale.sql")),
         ],
         Dialect::Postgres => &[
             (1, include_str!("../../sql/postgres/0001_ledger.sql")),
             (2, include_str!("../../sql/postgres/0002_revenue_and_history.sql")),
             (3, include_str!("../../sql/postgres/0003_presale_codes.sql")),
+            (4, include_str!("../../sql/postgres/0004_run_a_sale.sql")),
         ],
     }
 }

@@ -4,7 +4,7 @@ use domain::{
     api::{
         Page,
         admission::{CaptchaChallenge, ChallengeOptions, HostedChallenge, Reservation, Solution, TicketDocument},
-        orders::{CallbackBody, CheckedOut, CheckoutBody, SessionEnded},
+        orders::{CallbackBody, CheckedOut, CheckoutBody, PaymentDisputed, SessionEnded},
     },
     http::{
         problem::Code,
@@ -152,7 +152,7 @@ fn callbacks(schemas: &mut Schemas) -> Vec<Operation> {
         "description": "`t=<seconds since 1970>,v1=<hexadecimal HMAC-SHA256>`, the time at most 300 seconds off.",
         "schema": { "type": "string", "examples": ["t=1795266138,v1=00"] },
     });
-    let callback = json!({ "oneOf": [schemas.request::<CallbackBody>(), schemas.request::<SessionEnded>(), reference("schemas", "OtherCallback")] });
+    let callback = json!({ "oneOf": [schemas.request::<CallbackBody>(), schemas.request::<SessionEnded>(), schemas.request::<PaymentDisputed>(), reference("schemas", "OtherCallback")] });
     vec![
         Operation::new(PaymentCallback::Standard, "takePaymentEvent", "A provider's callback, as Standard Webhooks")
             .tag("providers")
