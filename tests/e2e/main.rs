@@ -11,6 +11,7 @@ mod alerts;
 mod attacks;
 mod bad_input;
 mod checkout;
+mod closing;
 mod cluster;
 mod cors;
 mod disputes;

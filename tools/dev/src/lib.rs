@@ -6,6 +6,7 @@
 
 pub mod akamai;
 pub mod app;
+pub mod closing;
 pub mod documents;
 pub mod engine;
 pub mod http;
