@@ -55,7 +55,8 @@ async fn a_dispute_at_stripe_is_in_the_inbox_until_it_ends_and_its_order_stays_p
     let dispute = &order["disputes"][0];
     assert_eq!((&dispute["payment"], &dispute["amount"]), (&json!("pi_1"), &json!(1000)), "{order}");
     assert_eq!(order["status"], "paid");
-    let wrong = json!({"id": "evt", "type": "charge.dispute.created", "created": 1, "data": {"object": {"id": "du_2"}}});
+    let wrong =
+        json!({"id": "evt", "type": "charge.dispute.created", "created": 1, "data": {"object": {"id": "du_2"}}});
     send_stripe_event(&app.http, &app.variables, &wrong).await.is_problem(400, "invalid_request");
     assert_eq!(app.finish_and_count(&activity).await, [9, 0, 1]);
 }

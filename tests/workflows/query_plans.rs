@@ -28,7 +28,7 @@ use orders::{
 use payments::{
     callbacks::{disputes::receive, parked},
     commands::refund_by_operator,
-    ledger::{callback_rows, disputes::list_for_orders, refunds, unprocessed},
+    ledger::{books, callback_rows, disputes::list_for_orders, refunds, unprocessed},
 };
 use sale::ledger::activities;
 use stores::{
@@ -175,6 +175,7 @@ async fn run_workflows(fixture: &RecordingFixture<'_>) {
     };
     callback_rows::name_order(sql, &names_no_order).await.unwrap();
     let dispute = Dispute { order_no: order_no.to_string(), ..disputes::reported("p", DisputeStatus::Open, 0) };
+    books::list(sql, &[order_rows::load(sql, &order_no).await.unwrap().unwrap()]).await.unwrap();
     receive(sql, &dispute, true, |_| true).await.unwrap();
     list_for_orders(sql, &[&order_no]).await.unwrap();
     unprocessed::defer(sql, &["a failure"], &["another"], NOW).await.unwrap();

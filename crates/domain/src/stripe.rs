@@ -440,7 +440,10 @@ mod tests {
             ("lost", DisputeStatus::Lost),
         ] {
             let found = dispute("charge.dispute.updated", status).expect("a dispute");
-            assert_eq!((found.status, found.money, found.changed_at), (expected, Money::new(500, "EUR"), Millis(7_000)));
+            assert_eq!(
+                (found.status, found.money, found.changed_at),
+                (expected, Money::new(500, "EUR"), Millis(7_000))
+            );
             assert_eq!((found.payment.as_str(), found.reason.as_str()), ("pi_1", "fraudulent"), "{status}");
         }
         assert_eq!(dispute("charge.refunded", "won"), None);

@@ -1,6 +1,7 @@
 //! SQL of this slice. [`stores::ledger`] says what the errors of all its functions mean.
 
 pub mod addresses;
+pub mod books;
 pub mod callback_outcomes;
 pub mod callback_rows;
 pub mod disputes;

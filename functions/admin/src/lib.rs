@@ -2,6 +2,7 @@
 
 mod activities;
 mod bans;
+mod books;
 mod call;
 mod call_log;
 mod callbacks;

@@ -31,7 +31,7 @@ use platform::{
 };
 use sale::ledger::activities;
 
-use crate::call::Call;
+use crate::{books, call::Call};
 
 /// Maximum and default number of orders in a page.
 const MAX_PAGE: i64 = 1_000;
@@ -55,8 +55,8 @@ pub async fn list(request: &Request, activity: &ActivityId) -> Result<Response, 
 /// Maximum and default number of orders in a page of [`find`].
 const MAX_FOUND: i64 = 200;
 
-/// Handles `GET …/orders?activity=&status=&user=&code=&updated_since=&addresses=&before=&limit=`: orders of one sale or of
-/// all. Reading their delivery addresses is one line of the log.
+/// Handles `GET …/orders?activity=&status=&user=&code=&updated_since=&addresses=&books=&before=&limit=`: orders of one
+/// sale or of all, or their books. Reading their delivery addresses is one line of the log.
 pub async fn find(call: &Call<'_>) -> Result<Response, ApiError> {
     let request = call.request;
     let mut errors = Vec::new();
@@ -73,6 +73,10 @@ pub async fn find(call: &Call<'_>) -> Result<Response, ApiError> {
         updated_since: paging::parse(request, "updated_since", Millis::parse, &mut errors),
     };
     let with_addresses = paging::parse(request, "addresses", str::parse, &mut errors).unwrap_or_default();
+    let books = paging::parse(request, "books", books::Form::parse, &mut errors);
+    if books.is_some() && with_addresses {
+        errors.push(FieldError::new("?addresses", "cannot be with books"));
+    }
     let before = paging::parse(request, "before", Position::parse, &mut errors);
     if errors.is_empty() && !search.is_indexed() {
         let detail = "name an activity, a user or a code: without one, all orders of all sales would be read";
@@ -84,7 +88,11 @@ pub async fn find(call: &Call<'_>) -> Result<Response, ApiError> {
     let limit = paging::limit(request, MAX_FOUND)?;
     let ledger = SpinLedger::open().await;
     let found = search.find(&ledger, before.as_ref(), limit + 1).await?;
-    let Page { items, next } = Page::new(found, limit, |row: &OrderRow| search.position(row).to_string());
+    let page = Page::new(found, limit, |row: &OrderRow| search.position(row).to_string());
+    if let Some(form) = books {
+        return books::respond(request, form, &ledger, &page).await;
+    }
+    let Page { items, next } = page;
     let mut addresses = if with_addresses { Some(open_addresses(call, &ledger, &items).await?) } else { None };
     let items = items.iter().map(|row| FoundOrder {
         order: ExportedOrder::from(row),

@@ -188,6 +188,7 @@ fn header_components() -> Value {
             "description": "Where to poll the order.", "required": true,
             "schema": { "type": "string", "format": "uri-reference", "pattern": "^/api/orders/" },
         },
+        "NextPage": { "description": "Of books: the next page, as `rel=\"next\"`.", "schema": { "type": "string" } },
         "ETag": {
             "description": "The document's entity tag.", "required": true,
             "schema": { "type": "string", "pattern": "^\"[0-9a-f]+\"$" },

@@ -154,6 +154,14 @@ impl Operation {
         self
     }
 
+    /// Another media type of the last response.
+    pub fn or_as(mut self, media: &str, schema: Value) -> Self {
+        if let Some((_, response)) = self.responses.last_mut() {
+            response["content"][media] = json!({ "schema": schema });
+        }
+        self
+    }
+
     /// A successful response that is a component.
     pub fn returns_component(mut self, status: u16, name: &str) -> Self {
         self.responses.push((status, reference("responses", name)));

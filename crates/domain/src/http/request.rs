@@ -50,14 +50,19 @@ impl<H: Headers> Request<H> {
     /// Returns a query parameter's first value, not percent-decoded.
     #[must_use]
     pub fn query_param(&self, name: &str) -> Option<&str> {
-        let (_, query) = self.target.split_once('?')?;
-        query.split('&').find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value))
+        self.query()
+            .split('&')
+            .find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name).map(|(_, value)| value))
+    }
+
+    /// Returns the query, not percent-decoded.
+    pub fn query(&self) -> &str {
+        self.target.split_once('?').map_or("", |(_, query)| query)
     }
 
     /// Returns the names of the query's parameters, not percent-decoded.
     pub fn query_names(&self) -> impl Iterator<Item = &str> {
-        let query = self.target.split_once('?').map_or("", |(_, query)| query);
-        query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or_default())
+        self.query().split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split('=').next().unwrap_or_default())
     }
 
     /// Returns the request's endpoint and the values of the path's parameters, as [`routes::find`] does.

@@ -179,7 +179,7 @@ impl Admin {
             | Self::ListBans => &["before", "limit"],
             Self::ListChanges => &["activity", "before", "limit"],
             Self::FindOrders => {
-                &["activity", "status", "user", "code", "updated_since", "addresses", "before", "limit"]
+                &["activity", "status", "user", "code", "updated_since", "addresses", "books", "before", "limit"]
             }
             Self::ListEvents => &["state", "type", "before", "limit"],
             Self::Rebuild => &["epoch"],

@@ -13,8 +13,7 @@ use stores::{
 
 use super::{callback_outcomes::unparked_outcomes, callback_rows::sanitize};
 
-const COLUMNS: &str =
-    "dispute, provider, order_no, payment, amount, currency, reason, status, opened_at, changed_at";
+const COLUMNS: &str = "dispute, provider, order_no, payment, amount, currency, reason, status, opened_at, changed_at";
 
 /// How long a dispute of an unknown payment is kept, in milliseconds: the provider may report the payment later.
 const UNKNOWN_KEPT_MS: i64 = 30 * 24 * 3_600 * 1_000;

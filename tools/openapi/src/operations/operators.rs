@@ -292,8 +292,21 @@ fn find_orders(schemas: &mut Schemas) -> Operation {
             "Whether each order has its delivery address. The log notes how many were read.",
             json!({ "type": "boolean" }),
         )
+        .query(
+            "books",
+            "The payments, refunds and disputes of the orders instead, one a line: a row of CSV, or an object. Only the first \
+             page of CSV has the columns' names. Needs the role `read`.",
+            json!({ "type": "string", "enum": ["csv", "jsonl"] }),
+        )
         .paged(200, 200)
-        .returns(200, "A page of orders.", schemas.response::<Page<FoundOrder<'_>>>())
+        .returns_with(
+            200,
+            "A page of orders, or of their books.",
+            &[("link", "NextPage")],
+            Some(("application/json", schemas.response::<Page<FoundOrder<'_>>>())),
+        )
+        .or_as("text/csv", json!({ "type": "string" }))
+        .or_as("application/jsonl", json!({ "type": "string" }))
 }
 
 fn events(schemas: &mut Schemas) -> Vec<Operation> {
