@@ -232,7 +232,8 @@ async fn the_books_have_each_payment_refund_and_dispute_in_both_forms() {
         [("payment", Some(1_000)), ("refund", Some(300)), ("second_payment", Some(1_000)), ("refund", Some(1_000))];
     assert_eq!(found, expected, "{lines:?}");
     assert!(lines.iter().all(|line| line["order_no"] == *order_no && line["provider"] == "sandbox"), "{lines:?}");
-    assert_eq!((&lines[0]["session"], &lines[0]["sku"]), (&json!(session), &json!("a")), "{lines:?}");
+    let session = lines[0]["session"].as_str().expect("text");
+    assert!(session.starts_with("session_") && lines[0]["sku"] == "a", "{lines:?}");
 
     let csv = read_books(&app, &format!("{query}csv")).await;
     assert_eq!(csv.len(), 5, "the columns' names are there once: {csv:?}");
