@@ -30,6 +30,7 @@ mod operators;
 mod operators_desk;
 #[cfg(target_os = "linux")] // Elsewhere `SSL_CERT_FILE` adds no authority.
 mod payments;
+mod persons;
 mod presale;
 mod redis_failure;
 mod reserve;

@@ -11,6 +11,7 @@ pub mod leases;
 pub mod load_shedding;
 pub mod lost_transitions;
 pub mod operators;
+pub mod persons;
 pub mod rebuilds;
 pub mod restored_ledger;
 pub mod revenue;

@@ -71,9 +71,14 @@ pub async fn lift(subject: &BanSubject) -> Result<Outcome, ApiError> {
 
 /// Handles `GET …/strikes/:user`.
 pub async fn strikes(user: UserId) -> Result<Response, ApiError> {
-    let (count, last_at) = bans::load_strikes(&SpinLedger::open().await, &user).await?;
+    Ok(Response::json(200, &load_strikes(&SpinLedger::open().await, user).await?))
+}
+
+/// Loads the strikes of a user.
+pub async fn load_strikes(ledger: &SpinLedger, user: UserId) -> Result<Strikes, ApiError> {
+    let (count, last_at) = bans::load_strikes(ledger, &user).await?;
     let last_at = (count > 0).then_some(last_at);
-    Ok(Response::json(200, &Strikes { user, count, last_at, limit: bans::STRIKE_LIMIT }))
+    Ok(Strikes { user, count, last_at, limit: bans::STRIKE_LIMIT })
 }
 
 /// Handles `DELETE …/strikes/:user`.

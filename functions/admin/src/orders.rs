@@ -13,10 +13,10 @@ use domain::{
 };
 use operations::{
     commands::{
-        documents::{ExportedOrder, FoundOrder, OrderDetails},
+        documents::{ExportedOrder, FoundOrder, OrderDetails, PersonData},
         timeline::timeline,
     },
-    ledger::{operator_changes, order_times},
+    ledger::{operator_changes, order_times, persons},
 };
 use orders::ledger::{
     events,
@@ -30,8 +30,13 @@ use platform::{
     log, paging, settings,
 };
 use sale::ledger::activities;
+use stores::ledger::clock;
 
-use crate::{books, call::Call};
+use crate::{
+    bans::{load_strikes, parse_user},
+    books,
+    call::{Call, Outcome},
+};
 
 /// Maximum and default number of orders in a page.
 const MAX_PAGE: i64 = 1_000;
@@ -92,13 +97,54 @@ pub async fn find(call: &Call<'_>) -> Result<Response, ApiError> {
     if let Some(form) = books {
         return books::respond(request, form, &ledger, &page).await;
     }
-    let Page { items, next } = page;
-    let mut addresses = if with_addresses { Some(open_addresses(call, &ledger, &items).await?) } else { None };
+    Ok(Response::json(200, &show(call, &ledger, &page, with_addresses).await?))
+}
+
+/// Shows a page of orders, with their addresses if they were asked for.
+async fn show<'a>(
+    call: &Call<'_>,
+    ledger: &SpinLedger,
+    Page { items, next }: &'a Page<OrderRow>,
+    with_addresses: bool,
+) -> Result<Page<FoundOrder<'a>>, ApiError> {
+    let mut addresses = if with_addresses { Some(open_addresses(call, ledger, items).await?) } else { None };
     let items = items.iter().map(|row| FoundOrder {
         order: ExportedOrder::from(row),
         address: addresses.as_mut().map(|addresses| addresses.remove(&row.order.order_no)),
     });
-    Ok(Response::json(200, &Page { items: items.collect(), next }))
+    Ok(Page { items: items.collect(), next: next.clone() })
+}
+
+/// Handles `GET …/users/:user?before=&limit=`: what the ledger keeps about a user (G12). Reading the addresses is one line of
+/// the log.
+pub async fn get_user(call: &Call<'_>) -> Result<Response, ApiError> {
+    let (request, user) = (call.request, parse_user(&call.subject)?);
+    let mut errors = Vec::new();
+    let before = paging::parse(request, "before", Position::parse, &mut errors);
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors).into());
+    }
+    let limit = paging::limit(request, MAX_FOUND)?;
+    let ledger = SpinLedger::open().await;
+    let search = Search { user: Some(user.clone()), ..Search::default() };
+    let found = search.find(&ledger, before.as_ref(), limit + 1).await?;
+    let page = Page::new(found, limit, |row: &OrderRow| search.position(row).to_string());
+    let document = PersonData {
+        ban: persons::load_ban(&ledger, &user).await?,
+        codes: persons::list_codes(&ledger, &user).await?,
+        books: payments::ledger::books::list(&ledger, &page.items).await?,
+        strikes: load_strikes(&ledger, user).await?,
+        page: show(call, &ledger, &page, true).await?,
+    };
+    Ok(Response::json(200, &document))
+}
+
+/// Handles `DELETE …/users/:user`: erases what no law obliges the shop to keep (G12).
+pub async fn erase_user(call: &Call<'_>) -> Result<Outcome, ApiError> {
+    let (user, ledger) = (parse_user(&call.subject)?, SpinLedger::open().await);
+    let erased = persons::erase(&ledger, &user, clock::now(&ledger).await?).await?;
+    let is_changed = erased.addresses + erased.codes + erased.strikes > 0;
+    Ok(Outcome::changed(200, &erased).only_if(is_changed))
 }
 
 /// Decrypts the delivery addresses of orders.

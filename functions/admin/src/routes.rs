@@ -149,6 +149,8 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::LiftAddressBan => bans::lift(&bans::parse_address(subject)?).await?,
         Admin::GetStrikes => ReadBuyers(bans::strikes(bans::parse_user(subject)?).await?),
         Admin::ClearStrikes => bans::clear_strikes(&bans::parse_user(subject)?).await?,
+        Admin::GetUser => ReadBuyers(orders::get_user(call).await?),
+        Admin::EraseUser => orders::erase_user(call).await?,
         Admin::GetShedding => Read(shed::get().await?),
         Admin::PutShedding => shed::put(request).await?,
         Admin::ListChanges => ReadBuyers(changes::list(request).await?),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     activity::MAX_TOTAL,
     http::problem::FieldError,
-    ids::{OrderNo, UserId},
+    ids::{ActivityId, OrderNo, UserId},
     order::OrderStatus,
     time::Millis,
 };
@@ -188,6 +188,31 @@ pub struct Strikes {
     /// With as many, a user gets no ticket until 30 days after the last one.
     #[schemars(range(min = 1))]
     pub limit: i64,
+}
+
+/// A presale code that a user has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct UsedCode {
+    /// The activity.
+    pub activity: ActivityId,
+    /// The code.
+    pub code: String,
+}
+
+/// What was erased about a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "ErasedData")]
+pub struct Erased {
+    /// Delivery addresses.
+    #[schemars(with = "i64", range(min = 0))]
+    pub addresses: usize,
+    /// Presale codes that the user had, in sales that ended.
+    #[schemars(with = "i64", range(min = 0))]
+    pub codes: usize,
+    /// 1 if the user had strikes.
+    #[schemars(with = "i64", range(min = 0))]
+    pub strikes: usize,
 }
 
 /// Whether load is shed: only paying, cancelling and polling are served.

@@ -141,6 +141,8 @@ routes! {
         LiftAddressBan = DELETE "/api/admin/bans/ip/:ip",
         GetStrikes = GET "/api/admin/strikes/:user",
         ClearStrikes = DELETE "/api/admin/strikes/:user",
+        GetUser = GET "/api/admin/users/:user",
+        EraseUser = DELETE "/api/admin/users/:user",
         GetShedding = GET "/api/admin/shed",
         PutShedding = PUT "/api/admin/shed",
         ListChanges = GET "/api/admin/changes",
@@ -176,6 +178,7 @@ impl Admin {
             | Self::ListDeadLetters
             | Self::ListCallbacks
             | Self::ListRefunds
+            | Self::GetUser
             | Self::ListBans => &["before", "limit"],
             Self::ListChanges => &["activity", "before", "limit"],
             Self::FindOrders => {

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use domain::{
     address::Address,
-    api::Page,
+    api::{
+        Page,
+        operators::{Banned, Strikes, UsedCode},
+    },
     ids::UserId,
     order::{Order, OrderStatus},
     time::Millis,
@@ -14,7 +17,7 @@ use orders::ledger::{
     events::{EventEndpoint, EventRecord},
     order_rows::OrderRow,
 };
-use payments::ledger::{callback_outcomes::CallbackEffect, callback_rows::Callback, refunds::Refund};
+use payments::ledger::{books::BookEntry, callback_outcomes::CallbackEffect, callback_rows::Callback, refunds::Refund};
 use sale::ledger::activities::Activity;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -127,6 +130,22 @@ pub struct FoundOrder<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Address>")]
     pub address: Option<Option<Address>>,
+}
+
+/// What the ledger keeps about a user.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct PersonData<'a> {
+    /// The strikes.
+    pub strikes: Strikes,
+    /// The ban by an operator; null if there is none.
+    pub ban: Option<Banned>,
+    /// The presale codes.
+    pub codes: Vec<UsedCode>,
+    /// Payments, refunds and disputes of the orders of this page.
+    pub books: Vec<BookEntry>,
+    /// The orders with their addresses, newest first.
+    #[serde(flatten)]
+    pub page: Page<FoundOrder<'a>>,
 }
 
 /// All that the ledger has about an order; for an operator with the role `fulfil` alone, its lists are empty.

@@ -2,6 +2,7 @@
 
 use domain::{ids::OrderNo, order::OrderStatus, time::Millis};
 use orders::ledger::order_rows::OrderRow;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use stores::{
@@ -13,7 +14,7 @@ use stores::{
 use super::partial_refunds;
 
 /// A payment, a refund or a dispute of an order: a line of the books.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BookEntry {
     /// The order.
     pub order_no: OrderNo,

@@ -225,6 +225,7 @@ export const words = {
   "change.shed_off": "stopped shedding load",
   "change.ban": "banned {subject} until {until}",
   "change.lift": "lifted the ban of {subject}",
+  "change.users": "erased personal data of {subject}",
   "change.strikes": "cleared the strikes of {subject}",
   "change.callbacks.replay": "applied the payment callback {subject} again",
   "change.callbacks.refund": "refunded the payment of callback {subject}",

@@ -225,6 +225,7 @@ export const words = {
   "change.shed_off": "停止了减载",
   "change.ban": "封禁了 {subject}，至 {until}",
   "change.lift": "解除了 {subject} 的封禁",
+  "change.users": "清除了 {subject} 的个人数据",
   "change.strikes": "清除了 {subject} 的违规",
   "change.callbacks.replay": "重新处理了付款回调 {subject}",
   "change.callbacks.refund": "退回了付款回调 {subject} 的款项",

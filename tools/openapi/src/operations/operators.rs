@@ -5,8 +5,8 @@ use domain::{
     api::{
         Page,
         operators::{
-            Ban, Banned, CancelOrder, CodesAdded, EventsReplayed, ExtendOrder, ListedBan, RefundOrder, ReplayEvents,
-            Requeued, Restock, Shedding, SheddingChanged, Strikes,
+            Ban, Banned, CancelOrder, CodesAdded, Erased, EventsReplayed, ExtendOrder, ListedBan, RefundOrder,
+            ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
         },
     },
     http::{problem::Code, routes::Admin},
@@ -19,8 +19,8 @@ use operations::{
     commands::{
         audit::Audit,
         documents::{
-            Events, ExportedOrder, FoundOrder, ListedSale, OrderDetails, Rebuilt, ResolvedCallback, RunningRebuild,
-            Stats,
+            Events, ExportedOrder, FoundOrder, ListedSale, OrderDetails, PersonData, Rebuilt, ResolvedCallback,
+            RunningRebuild, Stats,
         },
         inbox::InboxItem,
     },
@@ -347,6 +347,15 @@ fn users(schemas: &mut Schemas) -> Vec<Operation> {
             schemas.response::<Strikes>(),
         ),
         lift(Admin::ClearStrikes, "adminClearStrikes", "Clear a user's strikes"),
+        admin(Admin::GetUser, "adminGetUser", "What the ledger keeps about a user")
+            .describe("Orders with their addresses and books, in pages; strikes, ban and presale codes.")
+            .paged(200, 200)
+            .returns(200, "A page of it.", schemas.response::<PersonData<'_>>()),
+        admin(Admin::EraseUser, "adminEraseUser", "Erase what no law obliges the shop to keep about a user")
+            .describe(
+                "Addresses, but for orders that wait for payment or a refund; strikes; presale codes of sales that ended.",
+            )
+            .returns(200, "What was erased.", schemas.response::<Erased>()),
         admin(Admin::GetShedding, "adminIsShed", "Whether load is shed").returns(
             200,
             "The switch.",
