@@ -159,6 +159,7 @@ pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, p
         min_difficulty: 1,
         eligibility: domain::activity::Eligibility::default(),
         checkout: domain::activity::Checkout::Form,
+        rehearsal: false,
         refund_restocks: true,
         refund_window_seconds: None,
         max_wait_seconds: 60,
@@ -264,9 +265,10 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
         self.start_key = domain::gate::start_key(TICKET_SECRET, &self.activity, "nonce").unwrap();
     }
 
-    /// Publishes a second activity with the same spec and stores, and switches to it. Returns the id of the first.
-    pub async fn publish_second_activity(&mut self) -> ActivityId {
-        let spec = self.stored().await.spec;
+    /// Publishes a second activity with the same stores and such a spec, and switches to it. Returns the id of the first.
+    pub async fn publish_another(&mut self, change: impl FnOnce(&mut ActivitySpec)) -> ActivityId {
+        let mut spec = self.stored().await.spec;
+        change(&mut spec);
         let id = ActivityId::parse(&format!("{}-b", self.activity)).unwrap();
         let first = std::mem::replace(&mut self.activity, id);
         self.publish(spec).await;

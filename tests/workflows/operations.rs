@@ -13,6 +13,7 @@ pub mod lost_transitions;
 pub mod operators;
 pub mod persons;
 pub mod rebuilds;
+pub mod rehearsals;
 pub mod restored_ledger;
 pub mod revenue;
 pub mod sale_events;

@@ -211,6 +211,10 @@ pub struct ActivitySpec {
     /// What a checkout asks of the buyer besides the payment.
     #[serde(default)]
     pub checkout: Checkout,
+    /// Whether it only rehearses a sale (G21): it is not listed, its events say so, and once it is closed and paid back it
+    /// can be deleted at once. Fixed when it is created.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rehearsal: bool,
     /// Whether a refunded unit goes back on sale.
     #[serde(default = "default_true")]
     pub refund_restocks: bool,

@@ -156,9 +156,17 @@ async fn prepare_opening(ledger: &SpinLedger) -> Result<(), ApiError> {
     Ok(events::set_enabled(ledger, !settings::load(settings::EVENTS_URL).await?.is_empty()).await?)
 }
 
-/// Handles `DELETE …/activities/:activity`: deletes a draft.
+/// Handles `DELETE …/activities/:activity`: deletes a draft, or a rehearsal that is over.
 pub async fn delete(id: &ActivityId) -> Result<Outcome, ApiError> {
-    match delete_draft(&SpinLedger::open().await, id).await? {
+    let ledger = SpinLedger::open_for_batch().await;
+    let outcome = match activities::load(&ledger, id).await? {
+        Some(found) if found.spec.rehearsal && found.state != ActivityState::Draft => {
+            let secret = settings::load(settings::TICKET_SECRET).await?;
+            operator_context(&ledger, &secret).await?.delete_rehearsal(&found).await?
+        }
+        _ => delete_draft(&ledger, id).await?,
+    };
+    match outcome {
         DeleteOutcome::Deleted => Ok(Outcome::deleted()),
         DeleteOutcome::NotFound => Err(not_found("There is no such sale.")),
         DeleteOutcome::Conflict(detail) => Err(Problem::new(Code::StateConflict, detail).into()),

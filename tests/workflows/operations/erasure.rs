@@ -64,20 +64,20 @@ pub async fn end(fixture: &RealFixture) {
     fixture.delete_redis_keys().await;
 }
 
-async fn erase(fixture: &RealFixture, before: Millis) -> (usize, usize) {
+pub async fn erase(fixture: &RealFixture, before: Millis) -> (usize, usize) {
     erase_old(&fixture.sql, &FakeKeyValue::default(), before, 2, 100, &|| true).await.unwrap()
 }
 
-/// Sweeps, and keeps no activity longer than Redis does.
-async fn sweep(fixture: &RealFixture, now: Millis) -> Report {
+/// Sweeps, with this retention time of activities.
+pub async fn sweep(fixture: &RealFixture, now: Millis, activity_days: Option<i64>) -> Report {
     let (services, clock) = (Services::accepting(), || now);
     let sweeper = sweeper((&fixture.redis, &fixture.sql), &services, &clock);
-    let retention = Retention { address_days: None, activity_days: Some(0) };
+    let retention = Retention { address_days: None, activity_days };
     completed(Sweeper { retention, ..sweeper }.run(now).await)
 }
 
 /// The number of the activity's rows in each table that has some.
-async fn rows(fixture: &RealFixture) -> Vec<(&'static str, i64)> {
+pub async fn rows(fixture: &RealFixture) -> Vec<(&'static str, i64)> {
     let mut found = Vec::new();
     for (table, column) in TABLES {
         let statement = format!("SELECT COUNT(*) FROM {table} WHERE {column} = ?1 OR {column} LIKE ?2");
@@ -182,7 +182,11 @@ async fn an_activity_of_which_something_is_alive_is_kept() {
         let fixture = old_activity(ledger).await;
         kept(&fixture, NOW.plus(-1), "the retention time is not over").await;
         let in_redis = NOW.plus(IN_REDIS_MS - 1);
-        assert_eq!(sweep(&fixture, in_redis).await.erased_activities, 0, "{ledger}: Redis may have queued orders");
+        assert_eq!(
+            sweep(&fixture, in_redis, Some(0)).await.erased_activities,
+            0,
+            "{ledger}: Redis may have queued orders"
+        );
         for (change, undo) in [
             ("UPDATE callbacks SET outcome = 'paid_twice'", "UPDATE callbacks SET outcome = 'paid'"),
             ("UPDATE callbacks SET outcome = ''", "UPDATE callbacks SET outcome = 'paid'"),

@@ -30,7 +30,7 @@ async fn load_shedding_survives_a_rebuild_and_applies_to_activities_published_la
         resume(&fixture).await;
         assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off after Redis lost its data");
 
-        fixture.publish_second_activity().await;
+        fixture.publish_another(|_| {}).await;
         assert!(is_shed(&fixture, 1).await, "{ledger}: shedding is off for an activity published during shedding");
 
         assert_eq!(shed::set(&fixture.redis, &fixture.sql, false).await.unwrap(), 2, "{ledger}");
@@ -56,7 +56,7 @@ async fn load_shedding_creates_no_gate() {
 async fn load_shedding_reports_an_unavailable_redis_which_keeps_it_from_no_other_activity_and_can_be_repeated() {
     for ledger in LEDGERS {
         let mut fixture = new_fixture(ledger, 5, 1).await;
-        let away = fixture.publish_second_activity().await;
+        let away = fixture.publish_another(|_| {}).await;
         let redis = WithoutActivity(&fixture.redis, &away);
         let set = shed::set(&redis, &fixture.sql, true).await;
         assert!(matches!(set, Err(StoreError::RedisUnavailable(_))), "{ledger}: {set:?}");

@@ -119,7 +119,7 @@ async fn another_activity_sells_between_the_calls_of_a_rebuild() {
         let mut fixture = new_fixture(ledger, 100, 2).await;
         set_up(&fixture).await;
         let first_key = fixture.start_key.clone();
-        let first = fixture.publish_second_activity().await;
+        let first = fixture.publish_another(|_| {}).await;
         let rebuild = rebuild_of(&fixture.redis, &fixture.sql, &first, ONE_ORDER);
         let mut sold = 0;
         while matches!(rebuild.run(None).await.unwrap(), RebuildOutcome::Running(_)) {

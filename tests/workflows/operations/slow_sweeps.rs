@@ -217,7 +217,7 @@ async fn slow_corrections_of_gates_leave_time_for_the_rest_of_a_sweep() {
         let mut fixture = new_fixture(ledger, 5, 5).await;
         let mut listed = vec![fixture.activity.clone()];
         for _ in 0..6 {
-            fixture.publish_second_activity().await;
+            fixture.publish_another(|_| {}).await;
             listed.push(fixture.activity.clone());
         }
         let change = "UPDATE activities SET version = version + 1, updated_at = 0";
@@ -240,7 +240,7 @@ async fn an_activity_whose_gate_cannot_be_corrected_delays_no_order_of_another_o
         let mut fixture = new_fixture(ledger, 5, 5).await;
         let change = "UPDATE activities SET version = version + 1, updated_at = 0";
         fixture.sql.run(change, Vec::new()).await.unwrap();
-        fixture.publish_second_activity().await;
+        fixture.publish_another(|_| {}).await;
         fixture.reserve(1, "ada", 1).await.unwrap();
         let slow = SlowLedger::new(&fixture, "WHERE id = ?1 AND state", Duration::from_secs(9));
         let report = slow.sweep(&fixture.redis, NOW, None).await;
@@ -252,7 +252,7 @@ async fn an_activity_whose_gate_cannot_be_corrected_delays_no_order_of_another_o
 async fn a_stream_that_redis_cannot_read_keeps_no_other_activity_from_its_events_and_statistics() {
     for ledger in LEDGERS {
         let mut fixture = new_fixture(ledger, 5, 5).await;
-        let broken = fixture.publish_second_activity().await;
+        let broken = fixture.publish_another(|_| {}).await;
         fixture.run_redis(&["SET", &Keys::of(&broken).named("orders"), "not a stream"]).await;
         let services = Services::accepting();
         set_enabled(&fixture.sql, true).await.unwrap();

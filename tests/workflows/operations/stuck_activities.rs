@@ -33,7 +33,7 @@ async fn an_activity_that_a_store_fails_on_is_reported_and_delays_no_other() {
     for ledger in LEDGERS {
         let mut fixture = new_fixture(ledger, 3, 3).await;
         let due = fixture.pending_order(1, "ada", 1).await;
-        let stuck = fixture.publish_second_activity().await;
+        let stuck = fixture.publish_another(|_| {}).await;
         let other_due = fixture.pending_order(1, "bob", 1).await;
         fixture.reserve(2, "cyd", 1).await.unwrap();
         let locked = locked_for(&fixture.sql, &stuck);
@@ -66,7 +66,7 @@ async fn a_callback_that_a_store_fails_on_delays_no_other_activity() {
         let mut fixture = new_fixture(ledger, 3, 3).await;
         let [stuck_order, stuck_too] =
             [fixture.pending_order(1, "ada", 1).await, fixture.pending_order(2, "ada", 1).await];
-        let stuck = fixture.publish_second_activity().await;
+        let stuck = fixture.publish_another(|_| {}).await;
         let other = fixture.pending_order(1, "bob", 1).await;
         for (order_no, at) in [(&stuck_order, 0), (&stuck_too, 1), (&other, 2)] {
             fixture.record_payment(order_no, NOW.plus(at)).await;
@@ -92,7 +92,7 @@ async fn a_callback_that_a_store_fails_on_delays_no_other_activity() {
 async fn a_callback_without_an_order_that_the_ledger_fails_on_delays_no_other() {
     for ledger in LEDGERS {
         let mut fixture = new_fixture(ledger, 3, 3).await;
-        let stuck = fixture.publish_second_activity().await;
+        let stuck = fixture.publish_another(|_| {}).await;
         let other = fixture.pending_order(1, "bob", 1).await;
         let failed = ProviderCallback {
             id: "failed".to_owned(),

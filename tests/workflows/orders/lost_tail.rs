@@ -237,7 +237,7 @@ async fn a_large_sale_that_is_rebuilt_leaves_time_to_the_others() {
         let mut fixture = new_fixture(ledger, 2, 1).await;
         fixture.queue_orders([1, 2]).await;
         fixture.write_batch().await.unwrap();
-        let (first, second) = (fixture.publish_second_activity().await, fixture.activity.clone());
+        let (first, second) = (fixture.publish_another(|_| {}).await, fixture.activity.clone());
         for activity in [&first, &second] {
             stream::stop(&fixture.redis, activity, Position { epoch: 1, sequence: 9 }).await.unwrap();
         }

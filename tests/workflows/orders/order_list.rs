@@ -90,7 +90,7 @@ async fn queued_and_written_orders_are_one_sequence_of_pages() {
             created.push(queue(&fixture, "ada", n).await);
         }
         // The orders of the second activity are newer, and the first of them are written.
-        fixture.publish_second_activity().await;
+        fixture.publish_another(|_| {}).await;
         tokio::time::sleep(Duration::from_millis(2)).await;
         for n in 0..4 {
             created.push(queue(&fixture, "ada", n).await);
@@ -175,7 +175,7 @@ async fn an_activity_that_redis_fails_on_is_named_and_the_orders_of_the_other_ar
         let written = queue(&fixture, "ada", 1).await;
         fixture.write_batch().await.unwrap();
         queue(&fixture, "ada", 2).await;
-        let away = fixture.publish_second_activity().await;
+        let away = fixture.publish_another(|_| {}).await;
         let queued = queue(&fixture, "ada", 3).await;
         let (user, page) = (UserId::parse("ada").unwrap(), Page { before: None, limit: 9 });
         let (redis, activities) = (WithoutActivity(&fixture.redis, &away), [away.clone(), fixture.activity.clone()]);

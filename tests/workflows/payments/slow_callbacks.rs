@@ -70,7 +70,7 @@ async fn callbacks_that_use_up_a_sweep_and_fail_come_after_those_of_another_acti
         for n in [1, 2] {
             fixture.record_payment(&fixture.pending_order(n, "ada", 1).await, NOW.plus(n as i64)).await;
         }
-        let stuck = fixture.publish_second_activity().await;
+        let stuck = fixture.publish_another(|_| {}).await;
         let other = fixture.pending_order(1, "bob", 1).await;
         fixture.record_payment(&other, NOW.plus(3)).await;
         for sweep in 1..=2 {

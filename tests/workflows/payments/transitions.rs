@@ -46,7 +46,7 @@ async fn a_payment_that_waits_for_a_rebuild_delays_no_other_activity() {
         let late = fixture.payment_succeeded(&rebuilding, "late").await;
         assert_eq!(late, Err(StoreError::Rebuilding), "{ledger}");
 
-        let first = fixture.publish_second_activity().await;
+        let first = fixture.publish_another(|_| {}).await;
         let other = fixture.pending_order(1, "bob", 1).await;
         fixture.record_payment(&other, NOW.plus(1)).await;
         let later = NOW.plus(60_000);

@@ -6,6 +6,7 @@
 //! Errors of the methods: after `LedgerUnavailable` the change may or may not be saved. After `RedisUnavailable` or
 //! `RedisRefused` the ledger may have the change already; the sweeper then updates Redis.
 
+mod rehearsals;
 mod saving;
 
 use domain::{
@@ -48,10 +49,10 @@ fn conflict(detail: impl Into<String>) -> Result<OperationOutcome, StoreError> {
     Ok(OperationOutcome::Conflict(detail.into()))
 }
 
-/// Result of [`delete_draft`].
+/// Result of [`delete_draft`] and [`OperatorContext::delete_rehearsal`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeleteOutcome {
-    /// Deleted.
+    /// Deleted. Sweeps erase the orders of a rehearsal.
     Deleted,
     /// The activity does not exist.
     NotFound,
@@ -63,7 +64,7 @@ pub enum DeleteOutcome {
 pub async fn delete_draft<S: Sql>(sql: &S, id: &ActivityId) -> Result<DeleteOutcome, StoreError> {
     let Some(old) = activities::load(sql, id).await? else { return Ok(DeleteOutcome::NotFound) };
     if old.state != ActivityState::Draft {
-        let detail = format!("The sale is {}: only a draft can be deleted.", old.state.as_str());
+        let detail = format!("The sale is {}: only a draft or a rehearsal can be deleted.", old.state.as_str());
         return Ok(DeleteOutcome::Conflict(detail));
     }
     match activities::delete_draft(sql, id, old.version).await {
@@ -185,6 +186,9 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             let same = |other: &Sku| (other.price, &other.currency) == (sku.price, &sku.currency);
             spec.skus.iter().any(|other| other.sku == sku.sku && !same(other))
         };
+        if spec.rehearsal != old.spec.rehearsal {
+            return conflict("A sale is a rehearsal from the first, or never: rehearsal cannot be changed.");
+        }
         // Without an end is the longest.
         let refund_seconds = |spec: &ActivitySpec| spec.refund_window_seconds.unwrap_or(i64::MAX);
         let changes_money =

@@ -2,7 +2,8 @@
 //!
 //! An activity is erased only after its Redis data is gone and nothing of it is alive. Its state becomes `erasing` first:
 //! from then on operators cannot change it, and the schema allows to delete its orders. Each statement deletes a bounded
-//! number of rows, orders last; an erasure that stops anywhere is continued by the next call. Before the activity itself is
+//! number of rows, orders last; an erasure that stops anywhere is continued by the next call. Rehearsals that an operator
+//! deleted are erased in the same way, old or not (G21). Before the activity itself is
 //! deleted, its copy in key-value is overwritten, if that store works. The activity's epoch
 //! stays: if its id is used again, old messages and gates are fenced.
 
@@ -18,9 +19,9 @@ use stores::{
 /// Maximum number of activities whose erasure begins in one call.
 const MAX_ACTIVITIES: i64 = 10;
 
-/// Erases activities that ended, were last changed, and whose orders were last changed at or before `before`, in up to
-/// `batches` batches of up to `limit` rows of a table, while `has_time`. Returns how many orders and how many activities
-/// were erased.
+/// Erases deleted rehearsals, and activities that ended, were last changed, and whose orders were last changed at or before
+/// `before`, in up to `batches` batches of up to `limit` rows of a table, while `has_time`. Returns how many orders and how
+/// many activities were erased.
 ///
 /// # Errors
 /// [`StoreError`]; the next call continues.
@@ -76,14 +77,16 @@ pub(crate) fn activity_of(dialect: Dialect) -> &'static str {
 }
 
 /// The bounds of the order numbers of an activity: see [`orders::ledger::order_rows::load_page`].
-fn bounds(activity: &ActivityId) -> [SqlValue; 2] {
+pub(crate) fn bounds(activity: &ActivityId) -> [SqlValue; 2] {
     [format!("{activity}.").into(), format!("{activity}/").into()]
 }
 
 /// Deletes up to `limit` closed orders of a marked activity with their addresses, sessions and refunds. A payment that
-/// came late changes its order, which then stays until it is old again. Returns how many orders were deleted.
+/// came late changes its order, which then stays until it is old again. An order of a rehearsal need not be old, unless it
+/// has a real payment that was not given back. Returns how many orders were deleted.
 async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, limit: i64) -> Result<usize, StoreError> {
-    const OLD: &str = "status NOT IN ('pending_payment', 'refunding') AND updated_at <= ?1";
+    const OLD: &str = "status NOT IN ('pending_payment', 'refunding') AND (updated_at <= ?1 \
+         OR activity IN (SELECT r.activity FROM rehearsals r) AND (status <> 'paid' OR amount = 0 OR provider = 'sandbox'))";
     let [start, end] = bounds(activity);
     let select = format!(
         "SELECT COUNT(*), {} FROM (SELECT order_no FROM orders WHERE {OLD} AND order_no > ?2 AND order_no < ?3 \
@@ -96,6 +99,9 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
     if count == 0 {
         return Ok(0);
     }
+    let kept =
+        format!(include_str!("../../sql/erasure/keep_payments.sql"), order_numbers = sql.dialect().json_values("?1"));
+    sql.run(&kept, vec![order_numbers.as_str().into()]).await?;
     for (table, done) in [("addresses", ""), ("sessions", ""), ("refunds", "AND state = 'confirmed'")] {
         let statement = format!("DELETE FROM {table} WHERE order_no IN ({}) {done}", sql.dialect().json_values("?1"));
         sql.run(&statement, vec![order_numbers.as_str().into()]).await?;
@@ -109,6 +115,9 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
 /// ended and dead letters of an activity. Returns how many.
 async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
+    let [start, end] = bounds(activity);
+    let kept = include_str!("../../sql/erasure/keep_overpayments.sql");
+    sql.run(kept, vec![activity.as_str().into(), start, end]).await?;
     for (table, key) in [
         ("sale_history", "activity, sku, recorded_at"),
         ("presale_codes", "activity, code"),

@@ -348,17 +348,16 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
                 break;
             }
         }
-        if let Some(days) = retention.activity_days {
-            // Of an activity that is not over for longer, Redis may have a gate or queued orders.
-            let before = now.plus(-(days * DAY_MS).max(IN_REDIS_MS));
-            let started = elapsed();
-            let has_time = || elapsed() - started < ERASE_TIME;
-            let (orders, activities) =
-                erasure::erase_old(sql, key_value, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
-            self.report.erased += orders;
-            self.report.erased_activities += activities;
-            is_more |= orders > 0;
-        }
+        // Of an activity that is not over for longer, Redis may have a gate or queued orders. Without a retention time only
+        // rehearsals are erased.
+        let before = retention.activity_days.map_or(Millis(0), |days| now.plus(-(days * DAY_MS).max(IN_REDIS_MS)));
+        let started = elapsed();
+        let has_time = || elapsed() - started < ERASE_TIME;
+        let (orders, activities) =
+            erasure::erase_old(sql, key_value, before, ERASE_BATCH, MAX_ERASE_BATCHES, &has_time).await?;
+        self.report.erased += orders;
+        self.report.erased_activities += activities;
+        is_more |= orders > 0;
         if is_more {
             redis_lease::hold_or_free(redis, ERASE_LEASE_KEY, owner, ERASE_AGAIN_MS).await?;
         }

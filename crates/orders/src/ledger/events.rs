@@ -63,6 +63,9 @@ pub struct OrderOfEvent {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     payment: Option<String>,
+    /// Whether the sale is a rehearsal: ship nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    rehearsal: bool,
 }
 
 /// An event claimed for delivery.
@@ -92,14 +95,20 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
     let names = if activities.is_empty() { ItemNames::default() } else { ItemNames::load(sql, &activities).await? };
     let mut claimed = Vec::with_capacity(claimed_rows.len());
     for (key, reason, pay_by, paid_at, refunded, happened_at, attempt) in claimed_rows {
+        let rehearsal = key.activity().is_some_and(|activity| names.is_rehearsal(activity));
         let data = match &key {
-            EventKey::Activity(activity, ActivityChange::Restored, _) => {
-                json!({ "activity": activity, "epoch": reason.parse::<i64>().unwrap_or_default() })
+            EventKey::Activity(activity, change, _) => {
+                let mut data = match change {
+                    ActivityChange::Restored => json!({ "epoch": reason.parse::<i64>().unwrap_or_default() }),
+                    change if change.is_of_sku() => json!({ "sku": reason, "name": names.get(activity, &reason) }),
+                    _ => json!({}),
+                };
+                data["activity"] = json!(activity);
+                if rehearsal {
+                    data["rehearsal"] = true.into();
+                }
+                data
             }
-            EventKey::Activity(activity, change, _) if change.is_of_sku() => {
-                json!({ "activity": activity, "sku": reason, "name": names.get(activity, &reason) })
-            }
-            EventKey::Activity(activity, ..) => json!({ "activity": activity }),
             EventKey::Test(_) => json!({}),
             EventKey::Order(order_no, _) | EventKey::Part(order_no, _) => {
                 let known = known_orders.iter().find(|row| row.order.order_no == *order_no);
@@ -118,7 +127,7 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
                 // Until a callback names it, a payment that a ledger lost has no id.
                 let payment = known.map(|row| row.payment.clone()).filter(|_| order.status.is_paid());
                 let payment = payment.filter(|payment| !["", "lost"].contains(&payment.as_str()));
-                json!(OrderOfEvent { order, user, name, payment })
+                json!(OrderOfEvent { order, user, name, payment, rehearsal })
             }
         };
         claimed.push(ClaimedEvent { event: Event { key, data, happened_at: Millis(happened_at) }, attempt });

@@ -235,10 +235,13 @@ struct ListedSku {
     currency: String,
 }
 
-/// Lists activities as [`list`] does, without drafts.
+/// Lists activities as [`list`] does, without drafts and rehearsals.
 pub async fn list_published<S: Sql>(sql: &S, now: Millis) -> Result<List<ListedActivity>, StoreError> {
     // The database does not read the specs: it would refuse the whole statement for one that it cannot read.
-    let (columns, states) = ("id, spec, state, starts_at, ends_at", "NOT IN ('erasing', 'draft')");
+    let (columns, states) = (
+        "id, spec, state, starts_at, ends_at",
+        "NOT IN ('erasing', 'draft') AND id NOT IN (SELECT activity FROM rehearsals)",
+    );
     let statement = format!(include_str!("../../sql/activities/list.sql"), columns = columns, states = states);
     let mut list = parse_rows(sql.run(&statement, vec![now.0.into()]).await?, |row| {
         let mut row = RowReader::new(row);

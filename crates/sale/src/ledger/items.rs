@@ -1,6 +1,6 @@
 //! What items are called, as the specs of activities say.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use domain::{
     ids::ActivityId,
@@ -46,9 +46,12 @@ impl Item {
     }
 }
 
-/// The names of the SKUs of some activities, in the shop's language.
+/// The names of the SKUs of some activities, in the shop's language, and which of these are rehearsals.
 #[derive(Debug, Default)]
-pub struct ItemNames(HashMap<(String, String), String>);
+pub struct ItemNames {
+    names: HashMap<(String, String), String>,
+    rehearsals: HashSet<String>,
+}
 
 impl ItemNames {
     /// Loads them with one query. Those of a spec that cannot be read are missing.
@@ -56,21 +59,33 @@ impl ItemNames {
         #[derive(Deserialize)]
         struct Spec {
             skus: Vec<Item>,
+            #[serde(default)]
+            rehearsal: bool,
         }
         let statement = format!("SELECT id, spec FROM activities WHERE id IN ({})", sql.dialect().json_values("?1"));
-        let mut names = HashMap::new();
+        let mut found = Self::default();
         for row in sql.run(&statement, vec![json!(activities).to_string().into()]).await? {
             let mut row = RowReader::new(row);
             let (activity, spec) = (row.text()?, row.text()?);
-            let Ok(Spec { skus }) = serde_json::from_str(&spec) else { continue };
-            names.extend(skus.iter().map(|sku| ((activity.clone(), sku.sku.clone()), sku.name(&Language::default()))));
+            let Ok(Spec { skus, rehearsal }) = serde_json::from_str(&spec) else { continue };
+            let name = |sku: &Item| ((activity.clone(), sku.sku.clone()), sku.name(&Language::default()));
+            found.names.extend(skus.iter().map(name));
+            if rehearsal {
+                found.rehearsals.insert(activity);
+            }
         }
-        Ok(Self(names))
+        Ok(found)
     }
 
     /// The name of a SKU.
     #[must_use]
     pub fn get(&self, activity: &ActivityId, sku: &str) -> Option<String> {
-        self.0.get(&(activity.to_string(), sku.to_owned())).cloned()
+        self.names.get(&(activity.to_string(), sku.to_owned())).cloned()
+    }
+
+    /// Whether the activity is a rehearsal (G21).
+    #[must_use]
+    pub fn is_rehearsal(&self, activity: &ActivityId) -> bool {
+        self.rehearsals.contains(activity.as_str())
     }
 }

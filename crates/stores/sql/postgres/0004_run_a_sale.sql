@@ -17,4 +17,26 @@ CREATE INDEX IF NOT EXISTS disputes_of_order ON disputes (order_no);
 
 CREATE INDEX IF NOT EXISTS disputes_open ON disputes (opened_at) WHERE status = 'open';
 
+-- Sales that only rehearse (G21): their spec says so when they are created.
+CREATE TABLE IF NOT EXISTS rehearsals (activity TEXT PRIMARY KEY REFERENCES activities (id) ON DELETE CASCADE);
+
+CREATE OR REPLACE FUNCTION rehearsals_begin() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO rehearsals (activity) VALUES (NEW.id);
+  RETURN NEW;
+END $$;
+
+CREATE OR REPLACE TRIGGER rehearsals_begin AFTER INSERT ON activities FOR EACH ROW
+  WHEN (NEW.spec::jsonb ->> 'rehearsal' = 'true') EXECUTE FUNCTION rehearsals_begin();
+
+-- What books need of a deleted rehearsal: its payments at a real provider, each given back as `refund`.
+CREATE TABLE IF NOT EXISTS rehearsal_payments (
+  payment TEXT PRIMARY KEY,
+  provider TEXT NOT NULL,
+  order_no TEXT NOT NULL,
+  amount BIGINT NOT NULL,
+  currency TEXT NOT NULL,
+  refund TEXT NOT NULL
+);
+
 INSERT INTO schema_versions (version) VALUES (4) ON CONFLICT DO NOTHING;

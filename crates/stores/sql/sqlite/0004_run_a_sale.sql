@@ -17,4 +17,27 @@ CREATE INDEX IF NOT EXISTS disputes_of_order ON disputes (order_no);
 
 CREATE INDEX IF NOT EXISTS disputes_open ON disputes (opened_at) WHERE status = 'open';
 
+-- Sales that only rehearse (G21): their spec says so when they are created.
+CREATE TABLE IF NOT EXISTS rehearsals (activity TEXT PRIMARY KEY) WITHOUT ROWID;
+
+CREATE TRIGGER IF NOT EXISTS rehearsals_begin AFTER INSERT ON activities WHEN NEW.spec ->> 'rehearsal' = 1
+BEGIN
+  INSERT INTO rehearsals (activity) VALUES (NEW.id);
+END;
+
+CREATE TRIGGER IF NOT EXISTS rehearsals_end BEFORE DELETE ON activities
+BEGIN
+  DELETE FROM rehearsals WHERE activity = OLD.id;
+END;
+
+-- What books need of a deleted rehearsal: its payments at a real provider, each given back as `refund`.
+CREATE TABLE IF NOT EXISTS rehearsal_payments (
+  payment TEXT PRIMARY KEY,
+  provider TEXT NOT NULL,
+  order_no TEXT NOT NULL,
+  amount INTEGER NOT NULL,
+  currency TEXT NOT NULL,
+  refund TEXT NOT NULL
+) WITHOUT ROWID;
+
 INSERT INTO schema_versions (version) VALUES (4) ON CONFLICT DO NOTHING;
