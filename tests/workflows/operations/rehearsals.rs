@@ -132,7 +132,7 @@ async fn a_rehearsal_is_deleted_at_once_but_only_when_nothing_of_it_is_alive() {
 }
 
 #[tokio::test]
-async fn a_payment_after_the_deletion_is_refunded_before_its_order_is_erased() {
+async fn an_order_that_is_paid_after_the_deletion_stays_until_it_is_refunded() {
     for ledger in LEDGERS {
         let fixture = rehearsal(ledger).await;
         let order_no = fixture.pending_order(1, "ada", 1).await;
@@ -140,9 +140,10 @@ async fn a_payment_after_the_deletion_is_refunded_before_its_order_is_erased() {
         fixture.set_state(ActivityState::Closed).await;
         assert_eq!(delete(&fixture).await, DeleteOutcome::Deleted, "{ledger}");
         fixture.payment_succeeded(&order_no, "late").await.unwrap();
-        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Refunding), "{ledger}");
         sweep(&fixture, NOW, None).await;
+        assert_eq!(fixture.ledger_status(&order_no).await, Some(OrderStatus::Paid), "{ledger}");
         assert!(rows(&fixture).await.contains(&("orders", 1)), "{ledger}: {:?}", rows(&fixture).await);
+        fixture.request_refund(&order_no).await.unwrap();
         fixture.refund_succeeded(&order_no, "r").await.unwrap();
         assert_eq!(super::erasure::erase(&fixture, NOW).await, (1, 1), "{ledger}");
         assert_eq!(kept_payments(&fixture).await.len(), 1, "{ledger}");

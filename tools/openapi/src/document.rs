@@ -131,7 +131,10 @@ fn activity_webhook(schemas: &mut Schemas, change: ActivityChange) -> (String, V
     let mut data = json!({
         "type": "object",
         "required": ["activity"],
-        "properties": { "activity": schemas.response::<ActivityId>() },
+        "properties": {
+            "activity": schemas.response::<ActivityId>(),
+            "rehearsal": { "description": "Whether the activity is a rehearsal; absent if not.", "type": "boolean" },
+        },
     });
     if change.is_of_sku() {
         data["required"] = json!(["activity", "sku", "name"]);

@@ -15,7 +15,7 @@ export const STEPS = {
   what: {
     first: [field("title", "/title", "text", { required: true, maxlength: 200 }), field("image", "/image", "image")],
     folded: [
-      field("id", "/id", "text", { spellcheck: "false" }), lines("description", "/description", 3),
+      field("id", "/id", "text", { spellcheck: "false" }), field("rehearsal", "/rehearsal", "checkbox"), lines("description", "/description", 3),
       field("title-zh", "/titles/zh", "text", { maxlength: 200 }), lines("description-zh", "/descriptions/zh", 3),
       field("word", "/en", "text", { maxlength: 280 }), field("word-zh", "/zh", "text", { maxlength: 280 }),
     ],

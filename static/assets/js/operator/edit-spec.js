@@ -19,7 +19,7 @@ export function textsOf(spec) {
     return [[`limit-${kind}`, limit === undefined ? "default" : limit === null ? "none" : "set"], [`limit-${kind}-count`, String(limit?.count ?? 60)]];
   });
   return {
-    id: spec.id ?? "", title: spec.title ?? "", description: spec.description ?? "", image: spec.image ?? "",
+    id: spec.id ?? "", rehearsal: spec.rehearsal ?? false, title: spec.title ?? "", description: spec.description ?? "", image: spec.image ?? "",
     "title-zh": spec.titles?.zh ?? "", "description-zh": spec.descriptions?.zh ?? "",
     word: spec.announcement?.en ?? "", "word-zh": spec.announcement?.zh ?? "",
     starts: toLocalInput(spec.starts_at), ends: toLocalInput(spec.ends_at),
@@ -47,6 +47,7 @@ export function specOf(texts, skus, kept) {
     description: texts.description,
     descriptions: translated(kept.descriptions, "zh", texts["description-zh"]),
     image: texts.image.trim(),
+    rehearsal: texts.rehearsal,
     starts_at: toRfc3339(texts.starts),
     ends_at: toRfc3339(texts.ends),
     per_user: wholeNumber(texts["per-user"]),

@@ -32,8 +32,9 @@ const sendAction = (button, id, action) => runAction(button, async () => {
   return true;
 }, t(`${action}.done`, { id }));
 
-export async function deleteDraft(button, id) {
-  if (!(await confirm({ title: t("delete.ask", { id }), yes: t("delete"), tone: "danger" }))) return;
+/** Deletes a draft, or a rehearsal that is over. */
+export async function deleteSale(button, id, ask) {
+  if (!(await confirm({ title: t(ask, { id }), yes: t("delete"), tone: "danger" }))) return;
   const isDeleted = await runAction(button, async () => (await send("DELETE", activityPath(id)), true));
   if (isDeleted) location.assign("/admin");
 }

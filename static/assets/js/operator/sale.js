@@ -16,7 +16,7 @@ import { makeTiles } from "./live/tiles.js";
 import { orderRow } from "./order-row.js";
 import { button, chip, facts, section, show } from "./parts.js";
 import { activityPath, explain, read, send } from "./requests.js";
-import { ACTIONS, changeState, checklist, closeSale, deleteDraft, settingsOf } from "./sale-actions.js";
+import { ACTIONS, changeState, checklist, closeSale, deleteSale, settingsOf } from "./sale-actions.js";
 import { clockText, stateOf, stateText, sumOf } from "./sale-states.js";
 import { t } from "./words.js";
 
@@ -134,7 +134,7 @@ function render() {
   setVisible(byId("codes-section"), Boolean(sale.eligibility.codes));
   show(byId("head-picture"), shown.image, () => picture(shown.image || sale.skus[0]?.image, shown.title, "small"));
   setText(byId("name"), shown.title);
-  show(byId("state"), [state, text], () => chip(state, text));
+  show(byId("state"), [state, text], () => [chip(state, text), sale.rehearsal && [" ", chip("draft", t("rehearsal"), { testid: "rehearsal" })]]);
   setText(byId("clock"), clockText(sale));
   show(byId("actions"), [sale.state, state], () => headActions(state));
   show(byId("settings"), sale, () => [
@@ -167,9 +167,10 @@ const danger = (name, onclick) => el("div", { class: "rare" },
   el("div", {}, el("h3", {}, t(name)), el("p", { class: "quiet" }, t(`${name}.what`))), button(name, t(`${name}.open`), onclick, "danger"));
 
 const dangers = (state) => (sale.state === "draft"
-  ? danger("delete", ({ target }) => void deleteDraft(target, id))
+  ? danger("delete", ({ target }) => void deleteSale(target, id, "delete.ask"))
   : [
     state !== "ended" && danger("rotate", ({ target }) => void rotateStartKey(target, id)),
     danger("rebuild", ({ target }) => void rebuild(target, id)),
+    sale.state === "closed" && sale.rehearsal && danger("erase", ({ target }) => void deleteSale(target, id, "erase.ask")),
     state !== "ended" && danger("close", ({ target }) => void closeSale(target, sale).then(load)),
   ]);

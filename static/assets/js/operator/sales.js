@@ -97,7 +97,7 @@ function row(sale, words) {
     "a", { class: "sale-row card", href: `/admin/sale?${new URLSearchParams({ id: sale.id })}` },
     picture(sale.image || sale.skus[0]?.image, sale.title, "small"),
     el("span", { class: "sale-text" }, el("strong", {}, sale.title), el("span", { class: "quiet" }, `${period(sale.starts_at, sale.ends_at)} · ${sale.id}`)),
-    el("span", { class: "sale-state" }, chip(state, words, { testid: `state-${sale.id}` }), !["draft", "scheduled"].includes(state) && share !== null && meter(share)),
+    el("span", { class: "sale-state" }, chip(state, words, { testid: `state-${sale.id}` }), sale.rehearsal && chip("draft", t("rehearsal")), !["draft", "scheduled"].includes(state) && share !== null && meter(share)),
     el("span", { class: "sale-figures" }, state !== "draft" && [
       el("span", {}, t("sold_units", { sold: soldText(figures) })), el("span", { class: "quiet" }, revenueText(sale.revenue)),
     ]),

@@ -68,6 +68,8 @@ export const words = {
   "f.image.hint": "The address of a picture: https://… or a path of this shop, such as /demo/camera.svg. Without one: a letter.",
   "f.id": "Id",
   "f.id.hint": "Part of the page's address and of every order number; it cannot be changed later. Default: made of the title.",
+  "f.rehearsal": "Only a rehearsal",
+  "f.rehearsal.hint": "Not listed, its events say so, and it can be deleted once it is closed and paid back. Cannot be changed later. Default: no.",
   "f.description": "Description",
   "f.description.hint": "Some lines under the title. Default: none.",
   "f.title-zh": "Title in Chinese",

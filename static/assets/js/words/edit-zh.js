@@ -68,6 +68,8 @@ export const words = {
   "f.image.hint": "图片地址：https://… 或本站路径，例如 /demo/camera.svg。不填则显示一个字母。",
   "f.id": "编号",
   "f.id.hint": "页面地址和订单号的一部分，之后不能更改。默认由标题生成。",
+  "f.rehearsal": "仅为演练",
+  "f.rehearsal.hint": "不在列表中显示，事件会注明；结束并退款后可以删除。之后不能更改。默认否。",
   "f.description": "说明",
   "f.description.hint": "标题下的几行文字。默认无。",
   "f.title-zh": "中文标题",

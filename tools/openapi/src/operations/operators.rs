@@ -120,7 +120,11 @@ fn activities(schemas: &mut Schemas) -> Vec<Operation> {
         .body(true, schemas.strict_request::<ActivitySpec>())
         .example(examples::spec())
         .example_of(200, examples::activity()),
-        admin(Admin::DeleteActivity, "adminDeleteActivity", "Delete a draft")
+        admin(Admin::DeleteActivity, "adminDeleteActivity", "Delete a draft or a rehearsal")
+            .describe(
+                "A rehearsal must be closed, with nothing of it alive, and each payment the sandbox's or given back: else the \
+                 `detail` says what is open. Sweeps erase its orders, whatever `retention_days` is.",
+            )
             .returns_with(204, "It is deleted.", &[], None)
             .refuses(&[Code::NotFound, Code::StateConflict]),
         transition(Admin::Publish, "adminPublish", "Publish an activity: gate and stock are loaded")
