@@ -23,6 +23,7 @@ mod identity;
 mod issuer_keys;
 mod ledger_failover;
 mod ledger_failure;
+mod load_generator;
 mod metrics;
 mod openapi;
 mod operator_orders;

@@ -4,10 +4,11 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { after, before, test } from "node:test";
 
+import { simulateSale } from "./support/load-generator.js";
 import { address, buy, call, eventually, publish, signIn, untilOrder, variable } from "./support/app.js";
 
-const PUBLIC_URL = "https://pay.example";
 const port = variable("PORT_PAYMENTS");
+const PUBLIC_URL = `http://127.0.0.1:${port}`;
 let service;
 
 before(async () => {
@@ -27,7 +28,7 @@ test("an order is paid and refunded through the example of a payment service", a
   const { order_no: order } = await buy(await publish(), buyer, 2);
   const post = (action, body) => call("POST", `/api/orders/${order}/${action}`, { token: buyer.token, body });
   const { checkout_url: page } = await post("checkout", { address });
-  const pay = () => fetch(page.replace(PUBLIC_URL, `http://127.0.0.1:${port}`), { method: "POST", redirect: "manual" });
+  const pay = () => fetch(page, { method: "POST", redirect: "manual" });
   const paid = await pay();
   const location = `https://shop.example/order?order_no=${order}&payment=done`;
   assert.deepEqual([paid.status, paid.headers.get("location")], [303, location]);
@@ -35,4 +36,10 @@ test("an order is paid and refunded through the example of a payment service", a
   assert.equal((await pay()).status, 409);
   await post("refund", {});
   await untilOrder(order, "refunded", buyer);
+});
+
+test("a simulated sale is paid at the example of a payment service", async () => {
+  const report = await simulateSale();
+  assert.match(report, /Every invariant held/);
+  assert.match(report, /paid \(meant to pay\)/);
 });

@@ -8,6 +8,7 @@ import Stripe from "stripe";
 import {
   address, buy, call, callAdmin, eventually, publish, send, signIn, sweep, untilOrder, variable,
 } from "./support/app.js";
+import { simulateSale } from "./support/load-generator.js";
 import { StripeServer } from "./support/stripe-server.js";
 import { Shop } from "./support/shop.js";
 
@@ -440,4 +441,15 @@ test("only operators see the address of an order", async () => {
   const path = `/api/admin/orders/${order.order_no}`;
   assert.equal((await send("GET", path, { token: buyer.token })).status, 401);
   assert.equal("address" in (await call("GET", `/api/orders/${order.order_no}`, { token: buyer.token })), false);
+});
+
+test("a simulated sale is paid at Stripe's payment pages, as the stand-in has them", async () => {
+  const { pages } = server;
+  server.pages = `http://127.0.0.1:${variable("PORT_STRIPE")}`;
+  server.onPaid = (session) => void sendCallback("checkout.session.completed", session);
+  try {
+    assert.match(await simulateSale(), /paid \(meant to pay\)/);
+  } finally {
+    Object.assign(server, { pages, onPaid: () => {} });
+  }
 });

@@ -1,6 +1,9 @@
 //! An issuer that publishes its keys.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use dev::variables::Variables;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -31,6 +34,8 @@ struct State {
     requests: usize,
     /// Requests whose client waits for an answer that does not come.
     waiting: usize,
+    /// A file with the keys in place of those above.
+    file: Option<PathBuf>,
 }
 
 impl Issuer {
@@ -62,6 +67,11 @@ impl Issuer {
     /// Publishes the key under another name only.
     pub fn publish(&self, kid: &str) {
         lock(&self.state).kids = Some(vec![kid.to_owned()]);
+    }
+
+    /// Publishes what a file has when it is asked.
+    pub fn serve(&self, file: PathBuf) {
+        lock(&self.state).file = Some(file);
     }
 
     /// Closes every connection without an answer from now on.
@@ -107,10 +117,10 @@ async fn answer(mut stream: TcpStream, state: Arc<Mutex<State>>) {
             Err(_) => return,
         }
     }
-    let (kids, is_silent) = {
+    let (kids, is_silent, file) = {
         let mut state = lock(&state);
         state.requests += 1;
-        (state.kids.clone(), state.is_silent)
+        (state.kids.clone(), state.is_silent, state.file.clone())
     };
     let Some(kids) = kids else {
         if is_silent {
@@ -122,6 +132,7 @@ async fn answer(mut stream: TcpStream, state: Arc<Mutex<State>>) {
     };
     let key = |kid: &String| json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": kid, "x": PUBLIC});
     let body = json!({ "keys": kids.iter().map(key).collect::<Vec<Value>>() }).to_string();
+    let body = file.map_or(body, |file| std::fs::read_to_string(file).unwrap_or_default());
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:";
     let _ = stream.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes()).await;
 }

@@ -10,6 +10,10 @@ const STEPS = { isk: 100, ugx: 100, bhd: 10, jod: 10, kwd: 10, omr: 10, tnd: 10 
 /** The fake, which listens on the port that the app uses for Stripe. */
 export class StripeServer {
   requests = [];
+  /** Where its payment pages are. */
+  pages = "https://checkout.stripe.example";
+  /** Called with each session that is paid on its page. */
+  onPaid = () => {};
   sessions = new Map();
   refunds = new Map();
   /** What was refunded of a payment in Stripe's dashboard. */
@@ -92,6 +96,14 @@ export class StripeServer {
     return reply(response, ...answer);
   }
 
+  /** What the button of a payment page does. */
+  #pressPay(session) {
+    if (session?.status !== "open") return [409, {}];
+    this.pay(session);
+    this.onPaid(session);
+    return [200, {}];
+  }
+
   /** What is left to refund of the payment of a session. */
   #left(paid) {
     if (!paid) return Infinity;
@@ -103,6 +115,7 @@ export class StripeServer {
   #answer({ method, path, form }) {
     const field = (name) => form.find(([fieldName]) => fieldName === name)?.[1];
     const [, version, kind, ...rest] = path.split("/");
+    if (version === "c" && method === "POST") return this.#pressPay(this.sessions.get(rest[0]));
     if (version !== "v1") return notFound(path);
     if (method === "POST" && path === "/v1/checkout/sessions") {
       const id = `cs_test_${this.sessions.size + 1}${Math.random().toString(36).slice(2)}`;
@@ -122,7 +135,7 @@ export class StripeServer {
         payment_intent: null,
         payment_status: "unpaid",
         status: "open",
-        url: `https://checkout.stripe.example/c/pay/${id}`,
+        url: `${this.pages}/c/pay/${id}`,
       };
       this.sessions.set(id, session);
       return [200, session];

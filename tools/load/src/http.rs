@@ -24,6 +24,7 @@ pub struct Client {
 #[derive(Debug, Clone)]
 pub struct Call {
     pub method: Method,
+    /// A path of the app, or a whole URL.
     pub path: String,
     pub authorization: Option<HeaderValue>,
     /// Value of `If-None-Match`; the app may then return `304`.
@@ -84,7 +85,9 @@ impl Client {
 
     /// Sends the request once. The wait for a free connection has no limit.
     pub async fn send(&self, call: &Call) -> Result<Response, RequestError> {
-        let mut request = self.inner.request(call.method.clone(), format!("{}{}", self.base_url, call.path));
+        let url =
+            if call.path.starts_with('/') { format!("{}{}", self.base_url, call.path) } else { call.path.clone() };
+        let mut request = self.inner.request(call.method.clone(), url);
         for (name, value) in [(AUTHORIZATION, &call.authorization), (IF_NONE_MATCH, &call.etag)] {
             if let Some(value) = value {
                 request = request.header(name, value);

@@ -11,6 +11,7 @@ mod capacity;
 mod http;
 mod meter;
 mod plot;
+mod sign_in;
 mod simulation;
 mod statistics;
 mod table;

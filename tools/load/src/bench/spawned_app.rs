@@ -12,7 +12,10 @@ use dev::{
 };
 use nix::sys::signal::Signal;
 
-use crate::target::{JwtSettings, Target};
+use crate::{
+    sign_in::{BuyerTokens, JwtSettings},
+    target::Target,
+};
 
 /// The manifest of the floors, relative to the project's directory.
 const FLOORS_MANIFEST: &str = "tools/floors/spin.toml";
@@ -58,7 +61,11 @@ impl SpawnedApp {
             url: self.app.app.url().to_owned(),
             admin_token: get("admin_token"),
             cron_token: Some(get("cron_token")),
-            jwt: Some(JwtSettings { key: get("jwt_key"), issuer: get("jwt_issuer"), audience: get("jwt_audience") }),
+            tokens: Some(BuyerTokens::Signed(JwtSettings::shared_key(
+                &get("jwt_key"),
+                get("jwt_issuer"),
+                get("jwt_audience"),
+            ))),
             webhook_secret: Some(get("webhook_secrets")),
         }
     }

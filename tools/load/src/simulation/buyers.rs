@@ -16,13 +16,14 @@ use crate::{
     app::App,
     http::{Call, bearer},
     meter::Step,
+    sign_in::BuyerTokens,
     target::Target,
 };
 
 /// How long each of these requests is retried.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Signs buyers in: with the shared key if the app accepts it, otherwise at the sandbox.
+/// Signs buyers in: with given tokens, with a key if the app accepts it, otherwise at the sandbox.
 pub async fn sign_in(
     app: &App,
     target: &Target,
@@ -30,11 +31,18 @@ pub async fn sign_in(
     buyers: Range<usize>,
     bar: &ProgressBar,
 ) -> Result<Vec<HeaderValue>> {
-    if let Some(settings) = &target.jwt {
-        let sign = |buyer| bearer(&settings.sign(&activity.user_id(buyer))?);
+    if let Some(tokens) = &target.tokens {
+        let sign = |buyer: usize| match tokens {
+            BuyerTokens::Given(tokens) => {
+                let token = tokens.get(buyer).context("--tokens has fewer tokens than --buyers")?;
+                bearer(token)
+            }
+            BuyerTokens::Signed(settings) => bearer(&settings.sign(&activity.user_id(buyer))?),
+        };
         let probe = Call::get("/api/orders?limit=1").with_authorization(&sign(buyers.start)?);
         let response = app.send_with_retry(Step::SignIn, &probe, Instant::now() + RETRY_TIMEOUT).await?;
-        if response.status == 200 {
+        if response.status == 200 || !tokens.is_shared_key() {
+            response.error_for_status("the first buyer's token")?;
             return buyers.inspect(|_| bar.inc(1)).map(sign).collect();
         }
     }

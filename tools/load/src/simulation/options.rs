@@ -40,6 +40,10 @@ pub struct Options {
     #[arg(long, default_value_t = 0.15)]
     pub cancel_share: f64,
 
+    /// Where the paying winners pay
+    #[arg(long, value_enum, default_value = "sandbox")]
+    pub pay: PayAt,
+
     /// How the paying winners pay.
     #[command(flatten)]
     pub payment_mix: PaymentMix,
@@ -97,6 +101,17 @@ pub struct Options {
     pub report: Option<PathBuf>,
 }
 
+/// Where buyers pay.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PayAt {
+    /// At the app's sandbox
+    Sandbox,
+    /// At the payment page of the order: its button is a POST, as that of examples/payments and of stand-ins for Stripe
+    Page,
+    /// Not at all: the payment pages are opened, and the orders expire. A production installation allows nothing else
+    Expire,
+}
+
 impl Options {
     /// Rejects flags that make no valid sale. The error says what to change.
     pub fn validate(&self) -> Result<()> {
@@ -111,6 +126,11 @@ impl Options {
         ensure!(
             self.payment_mix.total_percent() <= 100,
             "--decline, --late, --twice and --refund are more than all who pay together"
+        );
+        let mix = PaymentMix { late: 0, refund: 0, ..self.payment_mix };
+        ensure!(
+            self.pay == PayAt::Sandbox || mix.total_percent() == 0,
+            "only the sandbox declines payments, and takes two"
         );
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
         ensure!(self.timeout > 0 && self.tries > 0, "--timeout and --tries must be at least 1");

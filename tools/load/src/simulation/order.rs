@@ -47,7 +47,7 @@ pub async fn drive_order(
     if order.status() == Some(OrderStatus::PendingPayment) {
         let user_token = &run.user_tokens[visit.buyer];
         match visit.intent {
-            Intent::Pay => {
+            Intent::Pay | Intent::Open => {
                 let payment_deadline = deadline.min(accepted + pay_timeout + LATE_PAYMENT_WINDOW);
                 Payer { run, user_token, payment_deadline, deadline }
                     .pay(visit.payment_behaviour, &mut order, &mut poller)

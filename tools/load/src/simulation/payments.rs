@@ -1,13 +1,14 @@
-//! Pays orders at the sandbox, with each payment behaviour.
+//! Pays orders at the sandbox or a payment page, with each payment behaviour.
 
 use std::time::Instant;
 
 use http::header::HeaderValue;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     context::RunContext,
     observations::{Confirmation, ObservedOrder},
+    options::PayAt,
     payment_mix::PaymentBehaviour,
     status_poller::StatusPoller,
 };
@@ -31,6 +32,9 @@ impl Payer<'_> {
     /// Opens a payment session and pays as `behaviour` says. Records in `order` what was confirmed.
     pub async fn pay(&self, behaviour: PaymentBehaviour, order: &mut ObservedOrder, poller: &mut StatusPoller<'_>) {
         let Some(page) = self.start_checkout(&order.order_no).await else { return };
+        if self.run.options.pay == PayAt::Expire {
+            return;
+        }
         match behaviour {
             PaymentBehaviour::Declined => drop(self.press_button(&page, "declined", 0, self.payment_deadline).await),
             PaymentBehaviour::Late => {
@@ -56,17 +60,23 @@ impl Payer<'_> {
         }
     }
 
-    /// Starts checkout. Returns the path of the sandbox's payment page.
+    /// Starts checkout. Returns the path of the sandbox's payment page, or the URL of another.
     async fn start_checkout(&self, order_no: &str) -> Option<String> {
         let call = Call::post(format!("/api/orders/{order_no}/checkout"), &checkout_body())
             .with_authorization(self.user_token);
         let response = self.run.app.send_with_retry(Step::Checkout, &call, self.payment_deadline).await.ok()?;
-        sandbox_path(&response.text("checkout_url").ok()?).map(str::to_owned)
+        let url = response.text("checkout_url").ok()?;
+        match self.run.options.pay {
+            PayAt::Sandbox => sandbox_path(&url).map(str::to_owned),
+            PayAt::Page | PayAt::Expire => Some(url),
+        }
     }
 
     /// Presses a button of the payment page. A `payment_index` above 0 makes another payment in the same session.
     async fn press_button(&self, page: &str, outcome: &str, payment_index: u8, deadline: Instant) -> Confirmation {
-        let call = Call::post(page, &json!({"outcome": outcome, "again": payment_index}));
+        let is_sandbox = self.run.options.pay == PayAt::Sandbox;
+        let body = if is_sandbox { json!({"outcome": outcome, "again": payment_index}) } else { Value::Null };
+        let call = Call::post(page, &body);
         match self.run.app.send_with_retry(Step::Pay, &call, deadline).await {
             Ok(response) if response.status < 400 => Confirmation::Yes,
             // An earlier try may have succeeded and its response been lost.

@@ -3,13 +3,18 @@
 use fastrand::Rng;
 use serde::Serialize;
 
-use super::{options::Options, payment_mix::PaymentBehaviour};
+use super::{
+    options::{Options, PayAt},
+    payment_mix::PaymentBehaviour,
+};
 
 /// What a winner does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
     Pay,
+    /// Opens the payment page and does not pay; the order expires.
+    Open,
     Cancel,
     /// Does nothing; the order expires.
     Leave,
@@ -58,7 +63,7 @@ pub fn draw_visits(options: &Options, seed: u64) -> Vec<Visit> {
 fn draw_intent(rng: &mut Rng, options: &Options) -> Intent {
     let draw = rng.f64();
     if draw < options.pay_share {
-        Intent::Pay
+        if options.pay == PayAt::Expire { Intent::Open } else { Intent::Pay }
     } else if draw < options.pay_share + options.cancel_share {
         Intent::Cancel
     } else {
@@ -103,9 +108,17 @@ mod tests {
     }
 
     #[test]
+    fn buyers_who_pay_open_the_page_only_where_all_payments_are_left_to_expire() {
+        let visits = draw_visits(&options("--buyers 100 --pay-share 1 --pay expire"), 1);
+        assert!(visits.iter().all(|visit| visit.intent == Intent::Open));
+    }
+
+    #[test]
     fn invalid_options_are_rejected() {
         assert!(options("--pay-share 0.9 --cancel-share 0.2").validate().is_err());
         assert!(options("--late 60 --twice 50").validate().is_err());
+        assert!(options("--twice 10 --pay page").validate().is_err());
+        assert!(options("--refund 10 --pay page").validate().is_ok());
         assert!(options("--buyers 10 --late 60 --twice 40").validate().is_ok());
     }
 }

@@ -142,6 +142,7 @@ fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) 
 fn describe_end(order: &ObservedOrder) -> String {
     let intent = match order.intent {
         Intent::Pay => "to pay",
+        Intent::Open => "to open the payment page",
         Intent::Cancel => "to cancel",
         Intent::Leave => "to leave",
     };

@@ -96,6 +96,7 @@ fn activity_spec(activity: &TestActivity, rules: &Rules, starts_at: OffsetDateTi
         "title": format!("Load test {}", activity.id),
         "description": "Made by the load generator; closed when it ends.",
         "image": "",
+        "rehearsal": true,
         "starts_at": starts_at.format(&Rfc3339)?,
         "ends_at": ends_at.format(&Rfc3339)?,
         "pay_timeout_seconds": rules.pay_timeout,

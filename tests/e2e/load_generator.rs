@@ -1,0 +1,93 @@
+//! The load generator's ways to sign in and to pay, each in a whole sale (G10).
+
+use std::{fs, path::Path, process::Command};
+
+use dev::{engine::target_directory, root};
+use jsonwebtoken::Algorithm;
+use support::{Claims, Issuer, TestApp, payments::use_payment_service};
+use tempfile::TempDir;
+
+/// Runs a small sale whose buyers all try to pay, and returns its report.
+async fn run_sale(app: &TestApp, directory: &Path, options: &[&str]) -> String {
+    let mut command = Command::new(target_directory(&root::find().expect("the project")).join("stampede-load"));
+    command.args([
+        "sale",
+        "--buyers",
+        "12",
+        "--stock",
+        "6",
+        "--pay-share",
+        "1",
+        "--cancel-share",
+        "0",
+        "--start-in",
+        "2",
+    ]);
+    command.args(["--pay-timeout", "5", "--env-file", "none"]).args(options).current_dir(directory);
+    command
+        .env("STAMPEDE_URL", format!("http://127.0.0.1:{}", app.port()))
+        .env("STAMPEDE_ADMIN_TOKEN", app.variables.get("admin_token"));
+    command.env("STAMPEDE_CRON_TOKEN", app.variables.get("cron_token"));
+    for name in ["jwt_issuer", "jwt_audience"] {
+        command.env(format!("SPIN_VARIABLE_{}", name.to_uppercase()), app.variables.get(name));
+    }
+    let ended = tokio::task::spawn_blocking(move || command.output()).await.expect("a thread").expect("the program");
+    let report = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success() && report.contains("Every invariant held."), "{report}{ended:?}");
+    report
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buyers_come_with_the_tokens_of_a_file_and_the_sale_is_a_rehearsal_that_is_not_listed() {
+    let (app, directory) = (TestApp::shared(), TempDir::new().expect("a directory"));
+    let token = |n| Claims::for_user(&format!("of-a-file-{n}"), &app.variables).sign(&app.variables);
+    let tokens: Vec<_> = (0..12).map(token).collect();
+    fs::write(directory.path().join("tokens"), tokens.join("\n")).expect("written");
+    let report = run_sale(&app, directory.path(), &["--tokens", "tokens"]).await;
+    assert!(report.contains("paid (meant to pay)"), "{report}");
+    let mut sales = vec![];
+    for token in &tokens {
+        let orders = app.http.get("/api/orders", token).await.is(200).json();
+        sales.extend(orders["items"].as_array().expect("orders").iter().map(|order| order["activity"].to_string()));
+    }
+    assert!(sales.len() >= 6 && sales.iter().all(|sale| *sale == sales[0]), "{sales:?}");
+    let listed = app.http.get("/api/activities", "").await.is(200).body;
+    assert!(!listed.contains(&sales[0]), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_app_trusts_the_key_that_the_load_generator_shows() {
+    let directory = TempDir::new().expect("a directory");
+    let issuer = Issuer::start("none").await;
+    issuer.serve(directory.path().join("jwks.json"));
+    let app = TestApp::with_variables(|variables| {
+        issuer.set_variables(variables);
+        variables.set("jwt_algorithm", "EdDSA RS256 ES256");
+    });
+    for algorithm in ["es256", "eddsa", "rs256"] {
+        let key = format!("{algorithm}.pem");
+        let options = ["--sign-with", algorithm, "--signing-key", &key, "--jwks", "jwks.json"];
+        run_sale(&app, directory.path(), &options).await;
+        // The app keeps the keys for longer than this test takes.
+        app.restart_with(|variables| {
+            let url = variables.get("jwt_jwks_url").to_owned();
+            variables.set("jwt_jwks_url", format!("{url}/{algorithm}"));
+        });
+    }
+    let forged = Claims::for_user("mallory", &app.variables).sign_with(Algorithm::HS256, "no key of this app's");
+    app.http.get("/api/orders", &forged).await.is_problem(401, "unauthenticated");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_sandbox_payment_pages_are_opened_and_the_orders_expire() {
+    let mut calls = None;
+    let app = TestApp::with_variables(|variables| calls = Some(use_payment_service(variables)));
+    let directory = TempDir::new().expect("a directory");
+    let tokens: Vec<_> =
+        (0..12).map(|n| Claims::for_user(&format!("buyer-{n}"), &app.variables).sign(&app.variables)).collect();
+    fs::write(directory.path().join("tokens"), tokens.join("\n")).expect("written");
+    let report = run_sale(&app, directory.path(), &["--tokens", "tokens", "--pay", "expire"]).await;
+    assert!(report.contains("expired (meant to open the payment page)"), "{report}");
+    let opened = calls.expect("a service").try_iter().filter(|call| call["type"] == "session.open").count();
+    assert!(opened >= 6, "{opened} sessions");
+}
