@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 /// Runs a small sale whose buyers all try to pay, and returns its report.
 async fn run_sale(app: &TestApp, directory: &Path, options: &[&str]) -> String {
-    let mut command = Command::new(target_directory(&root::find().expect("the project")).join("stampede-load"));
+    let mut command = Command::new(target_directory(&root::find().expect("the project")).join("release/stampede-load"));
     command.args([
         "sale",
         "--buyers",

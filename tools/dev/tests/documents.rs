@@ -129,9 +129,22 @@ const INSTALLATION: &str = "tests/chaos/restore/installation.rs";
 
 /// The file in which a test runs a command that a reader types, what names the run there, and the commands. A suite does not
 /// run itself: CI runs it.
-const RUNS: [(&str, &str, &[&str]); 28] = [
+const RUNS: [(&str, &str, &[&str]); 29] = [
     ("tests/e2e/supervision.rs", "join(\"scripts/up\")", &["scripts/up"]),
     ("tests/e2e/supervision.rs", "starts_with(\"scripts/stampede \")", &["scripts/stampede --buyers "]),
+    (
+        "tests/deploy/run_a_sale.rs",
+        "commands[1..]",
+        &[
+            "SALE=https://sale.example SETTINGS=/etc/stampede/env",
+            "TOKEN=$(sed -n 's/^SPIN_VARIABLE_ADMIN_TOKEN=//p' \"$SETTINGS\")",
+            "admin() ",
+            "admin ",
+            "curl ",
+            "scripts/stampede plan ",
+            "scripts/stampede rehearse ",
+        ],
+    ),
     ("tests/deploy/release.rs", "commands()[0]", &["tar xzf stampede-*.tar.gz && cd stampede-*/"]),
     ("tests/deploy/release.rs", "commands()[1]", &["scripts/up --services"]),
     ("tests/deploy/release.rs", "commands()[2]", &["spin up"]),
@@ -173,7 +186,7 @@ fn every_command_that_a_reader_types_is_run_by_a_test() {
     let root = root::find().expect("the project");
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
     let is_followed = |path: &String| {
-        ["README.md", "CONTRIBUTING.md", "deploy/README.md"].contains(&&**path)
+        ["README.md", "CONTRIBUTING.md", "deploy/README.md", "docs/run-a-sale.md"].contains(&&**path)
             || path.starts_with("deploy/self-hosted/")
             || path.starts_with("deploy/backup/")
     };

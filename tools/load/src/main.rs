@@ -1,4 +1,5 @@
-//! Load generator: `sale` simulates and checks a whole sale, `bench` measures, `plan` computes the capacity for a sale.
+//! Load generator: `sale` simulates and checks a whole sale, `rehearse` checks an installation, `bench` measures, `plan`
+//! computes the capacity for a sale.
 //!
 //! It shares no code with the app, so that a mistake in the app's own types is noticed here, and uses the app's HTTP
 //! contract; `bench` also pauses the order writer, if it started the app itself.
@@ -11,6 +12,7 @@ mod capacity;
 mod http;
 mod meter;
 mod plot;
+mod rehearsal;
 mod sign_in;
 mod simulation;
 mod statistics;
@@ -39,6 +41,7 @@ enum Command {
     Sale(Box<simulation::Options>),
     Bench(Box<bench::Options>),
     Plan(capacity::Sale),
+    Rehearse(Box<rehearsal::Options>),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn run(cli: Cli) -> Result<u8> {
         Command::Sale(options) => run_sale(*options),
         Command::Bench(options) => run_bench(&options),
         Command::Plan(options) => run_plan(&options),
+        Command::Rehearse(options) => single_threaded_runtime()?.block_on(rehearsal::run(*options)),
     }
 }
 

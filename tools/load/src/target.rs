@@ -55,15 +55,20 @@ pub struct Target {
 }
 
 impl TargetOptions {
-    /// Resolves the secrets. Without an admin token the error says how to provide one.
-    pub fn resolve(&self) -> Result<Target> {
+    /// The app's variables, by their names in capitals: from the environment, or the env file. Empty ones count as absent.
+    pub fn variables(&self) -> impl Fn(&str) -> Option<String> {
         // A missing file has no values; a line that is no `NAME=value` is skipped.
         let file: BTreeMap<_, _> =
             dotenvy::from_path_iter(&self.env_file).into_iter().flatten().filter_map(Result::ok).collect();
-        let lookup = |name: &str| {
+        move |name| {
             let variable = format!("SPIN_VARIABLE_{name}");
             std::env::var(&variable).ok().or_else(|| file.get(&variable).cloned()).filter(|value| !value.is_empty())
-        };
+        }
+    }
+
+    /// Resolves the secrets. Without an admin token the error says how to provide one.
+    pub fn resolve(&self) -> Result<Target> {
+        let lookup = self.variables();
         let admin_token = self.admin_token.clone().or_else(|| lookup("ADMIN_TOKEN")).with_context(|| {
             format!(
                 "no admin token: {} has none. Start the app with scripts/up, point --env-file to its \
