@@ -20,7 +20,7 @@ use support::{
 };
 use tempfile::TempDir;
 
-use crate::{release::unpacked, systemd_units::production_manifest};
+use crate::release::unpacked;
 
 /// An installation whose provider and shop can be cut off, and whose sweeper can be stopped.
 pub struct Installation {
@@ -47,13 +47,13 @@ impl Installation {
     /// Starts it.
     pub fn start() -> Self {
         let directory = TempDir::new().expect("a directory");
-        let manifest = production_manifest(&unpacked(directory.path()));
+        let manifest = unpacked(directory.path()).join("spin.production.toml");
         let mut proxies = vec![];
         let app = TestApp::with_settings(&[], |settings| {
             settings.manifest = manifest;
             let variables = &mut settings.variables;
-            drop(use_payment_service(variables));
-            drop(use_events_endpoint(variables));
+            // They answer as long as their calls are received.
+            std::mem::forget((use_payment_service(variables), use_events_endpoint(variables)));
             // Production has no such variable.
             variables.remove("sandbox");
             proxies.push(cut_off(variables, "events_url", "events_host"));
@@ -152,7 +152,7 @@ async fn an_installation_without_sandbox_is_a_go_and_each_fault_a_no_go() {
     installation.is_no_go("events out", &[LIST], &[]).await;
     installation.shop.enable();
     installation.app.call_admin(Method::POST, "/events/enable", &Value::Null).await;
-    installation.is_no_go("capacity", &[LIST, "--within", "100ms", "--app-cores", "1"], &[]).await;
+    installation.is_no_go("capacity", &[LIST, "--within", "10ms", "--app-cores", "1"], &[]).await;
     for backups in ["old", "missing"] {
         installation.is_no_go("backup", &[LIST, "--backups", backups], &[]).await;
     }

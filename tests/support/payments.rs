@@ -137,11 +137,13 @@ pub async fn send_stripe_event(http: &HttpClient, variables: &Variables, event: 
     sent.await.expect("an answer")
 }
 
-/// Starts a payment service that gives every call the same answer, and replaces the sandbox by it. Returns the bodies of
-/// the calls.
+/// Starts a payment service whose sessions are paid by nobody, and replaces the sandbox by it. Returns the bodies of the
+/// calls.
 pub fn use_payment_service(variables: &mut Variables) -> mpsc::Receiver<Value> {
-    let (url, received) =
-        answer_calls(r#"{"session":"s","url":"https://pay.example/s","refund":"re","status":"pending"}"#);
+    let (url, received) = answer_calls(|call| match call["type"].as_str() {
+        Some("session.close") => r#"{"status":"closed"}"#,
+        _ => r#"{"session":"s","url":"https://pay.example/s","refund":"re","status":"pending"}"#,
+    });
     variables.set("sandbox", "off");
     variables.set("payment_provider", "webhook");
     variables.set("payments_url", format!("{url}/calls"));
@@ -151,15 +153,15 @@ pub fn use_payment_service(variables: &mut Variables) -> mpsc::Receiver<Value> {
 
 /// Starts an endpoint that accepts every event, and makes it the shop's. Returns the events.
 pub fn use_events_endpoint(variables: &mut Variables) -> mpsc::Receiver<Value> {
-    let (url, received) = answer_calls("{}");
+    let (url, received) = answer_calls(|_| "{}");
     variables.set("events_secret", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD");
     variables.set("events_url", format!("{url}/events"));
     variables.set("events_host", url);
     received
 }
 
-/// Starts a server that gives every call the same answer. Returns its URL, and the bodies of the calls.
-fn answer_calls(answer: &'static str) -> (String, mpsc::Receiver<Value>) {
+/// Starts a server that answers calls. Returns its URL, and the bodies of the calls.
+fn answer_calls(answer: fn(&Value) -> &'static str) -> (String, mpsc::Receiver<Value>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let (calls, received) = mpsc::channel();
@@ -176,6 +178,7 @@ fn answer_calls(answer: &'static str) -> (String, mpsc::Receiver<Value>) {
                         break serde_json::from_slice(body).unwrap_or_default();
                     }
                 };
+                let answer = answer(&body);
                 calls.send(body).map_err(io::Error::other)?;
                 let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}", answer.len());
                 connection.write_all(format!("{head}\r\n\r\n{answer}").as_bytes())

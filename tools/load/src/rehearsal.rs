@@ -13,7 +13,7 @@ use anyhow::Result;
 use time::OffsetDateTime;
 
 use self::installation::Installation;
-use crate::{capacity, simulation::options::PayAt, target::TargetOptions};
+use crate::{simulation::options::PayAt, target::TargetOptions};
 
 /// Checks an installation, and rehearses a small sale that is not listed and deleted afterwards.
 ///
@@ -40,13 +40,33 @@ pub struct Options {
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/backups/stampede")]
     pub backups: PathBuf,
 
-    /// App processes behind the URL, for the capacity that --visitors and --units need
+    /// What the installation is for.
+    #[command(flatten)]
+    pub planned: Planned,
+}
+
+/// The sale that the installation is for, as `plan` takes it.
+#[derive(clap::Args, Debug)]
+pub struct Planned {
+    /// Visitors who wait for the planned sale's start
+    #[arg(long, requires = "units")]
+    pub visitors: Option<String>,
+
+    /// Units of the planned sale
+    #[arg(long, requires = "visitors")]
+    pub units: Option<String>,
+
+    /// Time over which its reservations arrive, such as 3s
+    #[arg(long, default_value = "3s")]
+    pub within: String,
+
+    /// App processes of the installation
     #[arg(long, default_value_t = 1)]
     pub apps: u32,
 
-    /// The sale that the installation is for.
-    #[command(flatten)]
-    pub planned: Option<capacity::Sale>,
+    /// Cores of each one's machine
+    #[arg(long, default_value = "8")]
+    pub app_cores: String,
 }
 
 /// What a check found.
@@ -86,7 +106,7 @@ pub async fn run(options: Options) -> Result<u8> {
     lines.add("events out", provider::events(&installation).await);
     lines.add("sweeper", background::sweeper(&installation).await);
     lines.add("backup", background::backup(&options.backups));
-    lines.add("capacity", checks::capacity(options.planned.as_ref(), options.apps));
+    lines.add("capacity", checks::capacity(&options.planned));
     // A sale would only repeat what is wrong.
     if !options.no_sale && lines.is_go() {
         let started = OffsetDateTime::now_utc();

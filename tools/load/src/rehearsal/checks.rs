@@ -1,9 +1,10 @@
 //! Whether the stores work, buyers are let in, and the planned sale fits.
 
 use anyhow::Result;
+use clap::Parser;
 use http::Method;
 
-use super::{Finding, installation::Installation};
+use super::{Finding, Planned, installation::Installation};
 use crate::capacity::{self, Costs};
 
 /// Requests in a row that must not meet a limit.
@@ -33,12 +34,21 @@ pub async fn limits(installation: &Installation) -> Result<Finding> {
     Ok(Finding::Go("no load is shed, and requests in a row are answered".to_owned()))
 }
 
-/// Whether the planned sale fits `apps` processes and one Redis.
-pub fn capacity(planned: Option<&capacity::Sale>, apps: u32) -> Result<Finding> {
-    let Some(sale) = planned else {
+#[derive(Parser)]
+struct Plan {
+    #[command(flatten)]
+    sale: capacity::Sale,
+}
+
+/// Whether the planned sale fits the app processes and one Redis.
+pub fn capacity(planned: &Planned) -> Result<Finding> {
+    let (Some(visitors), Some(units)) = (&planned.visitors, &planned.units) else {
         return Ok(Finding::Unchecked("not compared: pass --visitors, --units and --apps".to_owned()));
     };
-    let plan = capacity::plan(sale, &Costs::read(sale.from.as_deref())?);
+    let (within, cores, apps) = (&planned.within, &planned.app_cores, planned.apps);
+    let flags = ["plan", "--visitors", visitors, "--units", units, "--within", within, "--app-cores", cores];
+    let sale = Plan::try_parse_from(flags)?.sale;
+    let plan = capacity::plan(&sale, &Costs::read(None)?);
     let needed = (plan.cores() / sale.app_cores).ceil();
     let overloaded = plan
         .phases

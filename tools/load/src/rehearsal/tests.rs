@@ -46,7 +46,7 @@ struct Cli {
 fn the_planned_sale_needs_app_processes() {
     let check = |line: &str| {
         let options = Cli::try_parse_from(line.split_whitespace()).unwrap().options;
-        checks::capacity(options.planned.as_ref(), options.apps).unwrap()
+        checks::capacity(&options.planned).unwrap()
     };
     assert!(matches!(check("rehearse"), Finding::Unchecked(_)));
     assert!(matches!(check("rehearse --visitors 1000 --units 100"), Finding::Go(_)));
