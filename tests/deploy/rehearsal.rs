@@ -12,6 +12,7 @@ use std::{
 };
 
 use dev::{engine::target_directory, nginx::Nginx, proxy::Proxy, root, variables::Variables};
+use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
 use support::{
@@ -166,6 +167,11 @@ async fn an_installation_without_sandbox_is_a_go_and_each_fault_a_no_go() {
     installation.provider.disable();
     installation.is_no_go("sale", &[], &[]).await;
     installation.provider.enable();
+    // Sweeps write the orders, seconds later.
+    let writer = |signal| installation.app.with_app(|app| app.signal_trigger("redis", signal)).expect("a signal");
+    writer(Signal::SIGSTOP);
+    installation.is_no_go("writer", &[], &[]).await;
+    writer(Signal::SIGCONT);
     installation.sweeps.store(false, Ordering::Relaxed);
     installation.is_no_go("events out", &[LIST], &[]).await;
 }

@@ -23,9 +23,9 @@ async fn every_command_of_the_day_says_what_the_document_says() {
     let document = fs::read_to_string(root::find().expect("the project").join("docs/run-a-sale.md")).expect("it");
     let spec = activity_spec(&json!({"starts_at": seconds_from_now(3_600), "skus": single_sku(10)}));
     fs::write(installation.directory.path().join("sale.json"), spec.to_string()).expect("written");
-    let settings = format!("SALE={} SETTINGS=env", installation.url());
+    let settings = format!("URL={} SETTINGS=env A=@header", installation.url());
     let commands = documents::commands(&document);
-    assert!(commands[0].starts_with("SALE="), "{commands:?}");
+    assert!(commands[0].starts_with("URL="), "{commands:?}");
     let typed: Vec<_> =
         commands[1..].iter().filter(|command| !command.starts_with("scripts/close ")).cloned().collect();
     let mut bash = Command::new("bash");

@@ -136,8 +136,8 @@ const RUNS: [(&str, &str, &[&str]); 29] = [
         "tests/deploy/run_a_sale.rs",
         "commands[1..]",
         &[
-            "SALE=https://sale.example SETTINGS=/etc/stampede/env",
-            "TOKEN=$(sed -n 's/^SPIN_VARIABLE_ADMIN_TOKEN=//p' \"$SETTINGS\")",
+            "URL=https://sale.example SETTINGS=/etc/stampede/env A=@/root/stampede.header",
+            "umask 077 && sed -n ",
             "admin() ",
             "admin ",
             "curl ",
