@@ -3,7 +3,7 @@
 import {
   call, callAdmin, changeSale, copyAsDraft, eventually, operatorToken, publish, reserve, send, signIn, unique, untilOrder, untilPhase,
 } from "../support/app.js";
-import { changeAnswers, clickAndConfirm, deskOf, openDesk, saveSale, signInAsOperator, untilText } from "../support/page.js";
+import { changeAnswers, clickAndConfirm, deskOf, openDesk, saveSale, signInAsOperator, unfold, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 test("a wrong token is refused", async ({ page }) => {
@@ -209,6 +209,24 @@ test("an operator copies a sale, and deletes the copy", async ({ page }) => {
   await page.getByTestId("delete").click();
   await page.getByTestId("dialog-no").click();
   await clickAndConfirm(page, "delete");
+  await page.waitForURL(/\/admin$/);
+  expect((await send("GET", `/api/admin/activities/${copy}`, { token: operatorToken() })).status).toBe(404);
+});
+
+test("an operator rehearses a sale with a copy that is not listed, and deletes it once it is closed", async ({ page }) => {
+  const { id } = await publish();
+  const copy = unique("rehearsal");
+  await openDesk(page, `/admin/edit?copy=${id}`);
+  await page.getByTestId("f-title").fill(copy);
+  await unfold(page, "what");
+  await page.getByTestId("f-rehearsal").check();
+  await saveSale(page);
+  await expect(page.getByTestId("rehearsal")).toHaveText("Rehearsal");
+  for (const action of ["publish", "close"]) await callAdmin("POST", `/activities/${copy}/${action}`, {});
+  const { items } = await call("GET", "/api/activities");
+  expect(items.map((sale) => sale.id)).not.toContain(copy);
+  await page.reload();
+  await clickAndConfirm(page, "erase");
   await page.waitForURL(/\/admin$/);
   expect((await send("GET", `/api/admin/activities/${copy}`, { token: operatorToken() })).status).toBe(404);
 });
