@@ -66,7 +66,7 @@ impl Installation {
         installation.make_backup("backups", 1);
         installation.make_backup("old", 50);
         let (sweeps, token) = (installation.sweeps.clone(), installation.app.variables.get("cron_token").to_owned());
-        let http = HttpClient::new(&installation.url()).tolerating_shutdown();
+        let http = HttpClient::of_proxy(&installation.url()).tolerating_shutdown();
         tokio::spawn(async move {
             loop {
                 if sweeps.load(Ordering::Relaxed) {

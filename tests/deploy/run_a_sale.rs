@@ -21,7 +21,7 @@ scripts/stampede() {
 async fn every_command_of_the_day_says_what_the_document_says() {
     let installation = Installation::start();
     let document = fs::read_to_string(root::find().expect("the project").join("docs/run-a-sale.md")).expect("it");
-    let spec = activity_spec(&json!({"starts_at": seconds_from_now(3_600), "skus": single_sku(10)}));
+    let spec = activity_spec(&json!({"starts_at": seconds_from_now(600), "skus": single_sku(10)}));
     fs::write(installation.directory.path().join("sale.json"), spec.to_string()).expect("written");
     let settings = format!("URL={} SETTINGS=env A=@header", installation.url());
     let commands = documents::commands(&document);
