@@ -26,6 +26,7 @@ async fn every_command_of_the_day_says_what_the_document_says() {
     let settings = format!("URL={} SETTINGS=env A=@header", installation.url());
     let commands = documents::commands(&document);
     assert!(commands[0].starts_with("URL="), "{commands:?}");
+    // A test of its own closes a sale with payments.
     let typed: Vec<_> =
         commands[1..].iter().filter(|command| !command.starts_with("scripts/close ")).cloned().collect();
     let mut bash = Command::new("bash");

@@ -117,6 +117,11 @@ async fn a_rehearsal_is_deleted_at_once_but_only_when_nothing_of_it_is_alive() {
                 }
             }
         }
+        let dispute = "INSERT INTO disputes (dispute, provider, order_no, payment, amount, currency, reason, status, \
+             opened_at, changed_at) VALUES ('d', 'stripe', ?1, 'p', 1, 'EUR', '', 'open', 0, 0)";
+        fixture.sql.run(dispute, vec![real.to_string().into()]).await.unwrap();
+        refused(&fixture, "1 open disputes", ledger).await;
+        fixture.sql.run("UPDATE disputes SET status = 'won'", Vec::new()).await.unwrap();
         assert_eq!(delete(&fixture).await, DeleteOutcome::Deleted, "{ledger}");
         assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap(), None, "{ledger}");
         let report = sweep(&fixture, NOW, None).await;

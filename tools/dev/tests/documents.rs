@@ -129,7 +129,7 @@ const INSTALLATION: &str = "tests/chaos/restore/installation.rs";
 
 /// The file in which a test runs a command that a reader types, what names the run there, and the commands. A suite does not
 /// run itself: CI runs it.
-const RUNS: [(&str, &str, &[&str]); 29] = [
+const RUNS: [(&str, &str, &[&str]); 30] = [
     ("tests/e2e/supervision.rs", "join(\"scripts/up\")", &["scripts/up"]),
     ("tests/e2e/supervision.rs", "starts_with(\"scripts/stampede \")", &["scripts/stampede --buyers "]),
     (
@@ -143,8 +143,10 @@ const RUNS: [(&str, &str, &[&str]); 29] = [
             "curl ",
             "scripts/stampede plan ",
             "scripts/stampede rehearse ",
+            "export ",
         ],
     ),
+    ("tests/e2e/closing.rs", "closing::list(", &["scripts/close "]),
     ("tests/deploy/release.rs", "commands()[0]", &["tar xzf stampede-*.tar.gz && cd stampede-*/"]),
     ("tests/deploy/release.rs", "commands()[1]", &["scripts/up --services"]),
     ("tests/deploy/release.rs", "commands()[2]", &["spin up"]),

@@ -13,4 +13,5 @@ SELECT
     SELECT COUNT(*)
     FROM events e
     WHERE e.state = 'waiting' AND (e.subject = ?1 OR e.subject > ?2 AND e.subject < ?3)
-  )
+  ),
+  (SELECT COUNT(*) FROM disputes d WHERE d.order_no > ?2 AND d.order_no < ?3 AND d.status = 'open')

@@ -14,13 +14,14 @@ use super::{CONCURRENT_CHANGE, DeleteOutcome, OperationOutcome, OperatorContext}
 use crate::upkeep::erasure::bounds;
 
 /// What may be open of a rehearsal, in the order of the statement's columns.
-const OPEN: [&str; 6] = [
+const OPEN: [&str; 7] = [
     "orders that wait for payment: wait, or cancel them",
     "orders that are being refunded: wait",
     "orders with a payment that is not the sandbox's: refund them",
     "callbacks that wait or are parked: see the inbox",
     "refunds that the provider has not confirmed: wait",
     "events that are not delivered: wait",
+    "open disputes: settle them at the provider",
 ];
 
 impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
