@@ -99,7 +99,7 @@ fn minor_units(text: &str, currency: &str) -> Result<i64> {
     let decimals = Currency::from_code(currency).and_then(Currency::exponent).with_context(wrong)?;
     let (whole, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let kept: String = fraction.chars().chain(std::iter::repeat('0')).take(decimals.into()).collect();
-    if fraction.chars().skip(decimals.into()).any(|digit| digit != '0') {
+    if whole.is_empty() || fraction.chars().skip(decimals.into()).any(|digit| digit != '0') {
         bail!(wrong());
     }
     format!("{whole}{kept}").parse().with_context(wrong)
