@@ -85,9 +85,8 @@ async fn apply_answer<R: Redis, S: Sql>(
                 Err(error) => Err(error),
             }
         }
-        Ok(SessionStatus::Processing) => {
-            sessions::record_unresolved(sql, order_no, session_id, "the money is on its way").await
-        }
+        // The money is on its way.
+        Ok(SessionStatus::Processing) => sessions::record_unresolved(sql, order_no, session_id, "").await,
         Err(error) => sessions::record_unresolved(sql, order_no, session_id, &error.message).await,
     }
 }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use domain::http::routes::Route;
+use domain::http::{problem::Code, response::Response, routes::Route};
 use spin_sdk::wit_bindgen;
 use stores::{
     StoreError,
@@ -62,9 +62,10 @@ pub fn start_of_request() -> Option<Instant> {
 }
 
 /// Counts a response, to a request whose route may be unknown, and sees to it that it is handed over.
-pub fn end_of_request(route: Option<&'static Route>, status: u16, start: Option<Instant>) {
+pub fn end_of_request(route: Option<&'static Route>, response: &Response, start: Option<Instant>) {
     let (method, route) = route.map_or(("", ""), |route| (route.method.as_str(), route.pattern));
-    add(Count::Request { method, route, status }, 1);
+    let (status, code) = (response.status, response.code.filter(|code| code.status() >= 500));
+    add(Count::Request { method, route, status, code: code.map_or("", Code::as_str) }, 1);
     if let Some(start) = start {
         let elapsed = start.elapsed();
         let bucket = BUCKETS_MS.iter().take_while(|bound| elapsed > Duration::from_millis((**bound).into())).count();

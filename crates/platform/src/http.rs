@@ -187,7 +187,7 @@ pub async fn serve(
     let start = if service.counts { counts::start_of_request() } else { None };
     let (route, response, request_id, is_head) = respond(request, service, handle).await?;
     if service.counts {
-        counts::end_of_request(route, response.status, start);
+        counts::end_of_request(route, &response, start);
     }
     into_wasi_response(response, request_id, is_head).await
 }

@@ -28,6 +28,8 @@ pub enum Count {
         route: &'static str,
         /// The status.
         status: u16,
+        /// With 5xx the code of the problem, else empty.
+        code: &'static str,
     },
     /// Measured requests whose duration is in a bucket.
     Duration {
@@ -73,7 +75,7 @@ pub enum Count {
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Request { method, route, status } => write!(f, "request {method} {route} {status}"),
+            Self::Request { method, route, status, code } => write!(f, "request {method} {route} {status} {code}"),
             Self::Duration { method, route, bucket } => write!(f, "duration {method} {route} {bucket}"),
             Self::Time { method, route } => write!(f, "time {method} {route}"),
             Self::Call { store, kind, result } => write!(f, "call {store} {kind} {result}"),

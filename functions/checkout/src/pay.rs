@@ -18,14 +18,14 @@ use payments::{
     provider::{RetryPolicy, order_path},
 };
 use platform::{
-    clock,
+    clock, counts,
     http::{ApiError, Request, Response, after_response},
     ledger::SpinLedger,
     log, provider, random,
     redis::SpinRedis,
     settings,
 };
-use stores::ledger::clock::Clock;
+use stores::{counts::Count, ledger::clock::Clock};
 
 use crate::outcome::sync_later;
 
@@ -47,6 +47,13 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
     }
     let provider = provider::from_settings(RetryPolicy::BUYER).await?;
     let checked_out = checkout(&SpinLedger::open().await, &provider, order, address, Clock::Ledger).await;
+    count_answer(match &checked_out {
+        Ok(_) => "ok",
+        Err(CheckoutError::Provider(failure)) if failure.is_refusal => "refused",
+        Err(CheckoutError::Provider(_)) => "unanswered",
+        // The provider was not asked.
+        Err(_) => "",
+    });
     let (outcome, session_number) = checked_out.map_err(|error| checkout_error(request, order, error))?;
     let order = outcome.order_or_conflict("paid")?.clone();
     let checked_out = CheckedOut { checkout_url: order.checkout_url.as_deref(), pay_by: order.pay_by };
@@ -56,6 +63,11 @@ pub async fn post(request: &Request, order: &Order) -> Result<Response, ApiError
         let _ = commands::copy_session(&SpinRedis, &order, session_number).await;
     });
     Ok(response)
+}
+
+/// Counts what the provider answered to a checkout, if it was asked.
+fn count_answer(result: &'static str) {
+    counts::add(Count::Work { kind: "checkout", result }, usize::from(!result.is_empty()));
 }
 
 async fn seal(order: &Order, address: &Address) -> Result<String, ApiError> {

@@ -110,6 +110,8 @@ async fn receive(request: &Request, callback: &ProviderCallback) -> Result<(), A
         if let Ok(CallbackEffect::Parked) = effect {
             log("payment callback parked for an operator", &request_id, &recorded.callback);
         }
+        // A slow one is counted later than the request is handed over.
+        counts::hand_over().await;
     });
     Ok(())
 }

@@ -18,6 +18,8 @@ const JSON_CAPACITY: usize = 512;
 pub struct Response {
     /// The status.
     pub status: u16,
+    /// The code of the problem that it is, if it is one.
+    pub code: Option<Code>,
     /// The headers, except `content-length` and `x-request-id`.
     pub headers: Vec<(&'static str, Cow<'static, str>)>,
     /// The body.
@@ -37,7 +39,7 @@ impl Response {
     /// Builds a response without a body.
     #[must_use]
     pub fn empty(status: u16) -> Self {
-        Self { status, headers: Vec::with_capacity(8), body: Vec::new() }
+        Self { status, code: None, headers: Vec::with_capacity(8), body: Vec::new() }
     }
 
     /// Builds a response with a body of the given content type.
@@ -87,6 +89,7 @@ impl From<Problem> for Response {
     fn from(problem: Problem) -> Self {
         let mut response = Response::with_body(problem.code.status(), "application/problem+json", problem.to_json())
             .header("cache-control", "no-store");
+        response.code = Some(problem.code);
         if let Some(seconds) = problem.retry_after {
             response = response.header("retry-after", seconds.to_string());
         }

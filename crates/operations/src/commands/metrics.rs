@@ -29,6 +29,8 @@ use crate::{
 pub struct LedgerState {
     backlog: Backlog,
     audits: Vec<(ActivityId, AuditSummary)>,
+    /// Whether there is an endpoint of events.
+    sends_events: bool,
     /// How often in a row the endpoint of events answered that it is gone.
     endpoint_gone: i64,
     /// Whether it is disabled.
@@ -89,6 +91,7 @@ impl LedgerState {
         Ok(Self {
             backlog,
             audits: audits.into_iter().map(summarize).collect(),
+            sends_events: !events_url.is_empty(),
             endpoint_gone: endpoint.gone,
             endpoint_disabled: endpoint.disabled_at.is_some(),
             without_gate,
@@ -131,8 +134,10 @@ impl Text {
             self.counter(name, help, samples.collect::<Vec<_>>());
         };
         of("stampede_http_requests_total", "Responses, by route.", |words| match words {
-            ["request", method, route, status] => {
-                Some(format!("{},http_response_status_code=\"{status}\"", route_labels(method, route)))
+            ["request", method, route, status, code] => {
+                let labels = route_labels(method, route);
+                let error = if code.is_empty() { String::new() } else { format!(",error_type=\"{code}\"") };
+                Some(format!("{labels},http_response_status_code=\"{status}\"{error}"))
             }
             _ => None,
         });
@@ -150,6 +155,9 @@ impl Text {
                 result(words, "message")
             }),
             ("stampede_callbacks_total", "Payment callbacks.", |words| result(words, "callback")),
+            ("stampede_checkouts_total", "Answers of the payment provider to checkouts.", |words| {
+                result(words, "checkout")
+            }),
         ] {
             of(name, help, label);
         }
@@ -224,7 +232,7 @@ impl Text {
     }
 
     fn add_ledger(&mut self, ledger: &LedgerState, now: Millis) {
-        let LedgerState { backlog, audits, endpoint_gone, endpoint_disabled, without_gate, .. } = ledger;
+        let LedgerState { backlog, audits, sends_events, endpoint_gone, endpoint_disabled, without_gate, .. } = ledger;
         let help = "Activities on sale that Redis has no gate of; must be none.";
         self.gauge("stampede_gate_missing", help, without_gate.iter().map(|id| (of(id), 1)));
         let ok = audits.iter().map(|(activity, audit)| (of(activity), i64::from(audit.ok)));
@@ -236,7 +244,7 @@ impl Text {
         self.gauge("stampede_drift", "Units by which Redis and the ledger differ; at rest 0.", drift);
         let age = |count: i64, since: Millis| if count == 0 { 0 } else { (now.0 - since.0).max(0) / 1_000 };
         let oldest_refund = i64::from(backlog.oldest_refund_at > Millis(0));
-        for (name, help, value) in [
+        let events = [
             (
                 "stampede_events_waiting",
                 "Events waiting to be sent to the shop; 100,000 is that many or more.",
@@ -258,6 +266,8 @@ impl Text {
                 "How often in a row the shop's endpoint answered 410; at 4 it is disabled.",
                 *endpoint_gone,
             ),
+        ];
+        let others = [
             ("stampede_refunds_open", "Refunds that no provider has confirmed.", backlog.refunds),
             ("stampede_refunds_stuck", "Open refunds whose last try failed.", backlog.stuck_refunds),
             (
@@ -282,7 +292,7 @@ impl Text {
                 backlog.unanswered_sessions,
             ),
             ("stampede_dead_letters", "Dead letters that were not put back; must be 0.", backlog.dead_letters),
-            ("stampede_orders_due", "Orders whose time to pay is over.", backlog.remaining.due),
+            ("stampede_orders_due", "Orders whose time to pay was over two minutes ago.", backlog.remaining.due),
             (
                 "stampede_orders_unsynced",
                 "Changes of orders that Redis has not confirmed within three seconds.",
@@ -293,7 +303,10 @@ impl Text {
                 "Gates that stopped and rebuilds that nobody continues; must be 0.",
                 backlog.rebuilds,
             ),
-        ] {
+            ("stampede_disputes_open", "Payments that their buyers dispute.", backlog.disputes),
+        ];
+        // Events from before they were turned off are not sent.
+        for (name, help, value) in events.into_iter().filter(|_| *sends_events).chain(others) {
             self.gauge(name, help, [("", value)]);
         }
         let help = "Times that Redis had lost orders of a sale, which was rebuilt.";

@@ -32,7 +32,7 @@ pub fn redis_fault(info: &str, is_replicated: bool) -> Option<String> {
     if let Some(policy) = setting("maxmemory_policy").filter(|policy| *policy != "noeviction") {
         return Some(format!("maxmemory-policy is {policy}: set 'maxmemory-policy noeviction' in redis.conf"));
     }
-    if setting("aof_last_write_status") == Some("err") || setting("rdb_last_bgsave_status") == Some("err") {
+    if setting("aof_last_write_status") == Some("err") {
         return Some("cannot write its file, and so takes no orders: is its disk full?".to_owned());
     }
     let bytes = |name| setting(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     const INFO: &str = "# Server\r\nrole:master\r\nconnected_slaves:1\r\nslave0:ip=::1,state=online\r\naof_enabled:1\r\n\
-        aof_last_write_status:ok\r\nrdb_last_bgsave_status:ok\r\n\
+        aof_last_write_status:ok\r\n\
         maxmemory_policy:noeviction\r\nused_memory:100\r\nused_memory_peak:900\r\nmaxmemory:200\r\n";
 
     #[test]
@@ -106,7 +106,6 @@ mod tests {
             ("noeviction", "allkeys-lru", "allkeys-lru"),
             ("maxmemory:200", "maxmemory:100", "is full"),
             ("aof_last_write_status:ok", "aof_last_write_status:err", "disk"),
-            ("rdb_last_bgsave_status:ok", "rdb_last_bgsave_status:err", "disk"),
         ] {
             let found = redis_fault(&INFO.replace(good, bad), false).unwrap_or_default();
             assert!(found.contains(fault), "{bad}: {found:?}");

@@ -11,6 +11,10 @@ use stores::{
     ports::{Sql, StoreError},
 };
 
+/// How long the time to pay has been over of orders that sweeps should have released, in milliseconds: one with an open
+/// session takes two sweeps.
+const LATE_MS: i64 = 120_000;
+
 /// How long ago a change was that Redis should have confirmed, in milliseconds.
 const UNSYNCED_MS: i64 = 3_000;
 
@@ -43,7 +47,7 @@ pub struct Backlog {
     pub redis_losses: i64,
     /// Disputes of orders' payments that are not decided (G21).
     pub disputes: i64,
-    /// What sweeps have left.
+    /// What sweeps have left; of orders whose time to pay is over, those for two minutes.
     pub remaining: Remaining,
     /// Activities that are published or paused, and not over: each needs a gate in Redis.
     pub on_sale: Vec<ActivityId>,
@@ -100,7 +104,7 @@ pub async fn load<S: Sql>(sql: &S) -> Result<Backlog, StoreError> {
     let on_sale = sql.run(on_sale, vec![now.0.into()]).await?.into_iter().map(RowReader::new);
     Ok(Backlog {
         on_sale: on_sale.map(|mut row| row.parse(ActivityId::parse)).collect::<Result<_, _>>()?,
-        remaining: count_remaining(sql, now, now.plus(-UNSYNCED_MS)).await?,
+        remaining: count_remaining(sql, now.plus(-LATE_MS), now.plus(-UNSYNCED_MS)).await?,
         events: row.int()?,
         oldest_event_at: Millis(row.int()?),
         failed_events: row.int()?,

@@ -26,7 +26,15 @@ fn ledger() -> LedgerState {
     let audit = AuditSummary { ok: false, drift: vec![("a".to_owned(), -1)] };
     let audits = vec![(ActivityId::parse("sale").expect("id"), audit)];
     let without_gate = vec![ActivityId::parse("other").expect("id")];
-    LedgerState { backlog, audits, endpoint_gone: 1, endpoint_disabled: false, without_gate, schema: 3 }
+    LedgerState {
+        backlog,
+        audits,
+        sends_events: true,
+        endpoint_gone: 1,
+        endpoint_disabled: false,
+        without_gate,
+        schema: 3,
+    }
 }
 
 fn figures<'a>(
@@ -51,8 +59,9 @@ fn counts() -> Vec<(Vec<String>, i64)> {
         ("duration GET /api/a 0", 1),
         ("duration GET /api/a 14", 2),
         ("last sweep ok", 1_500),
-        ("request GET /api/a 200", 48),
-        ("request   404", 1),
+        ("request GET /api/a 200 ", 48),
+        ("request GET /api/a 503 overloaded", 5),
+        ("request   404 ", 1),
         ("time GET /api/a", 30_500_000),
         ("work sweep failed", 2),
         ("work of a later version", 2),
@@ -76,6 +85,7 @@ fn every_figure_is_a_line_with_its_labels() {
         r#"stampede_store_up{store="ledger"} 1"#,
         r#"stampede_clock_ahead_seconds{store="redis"} -0.25"#,
         r#"stampede_http_requests_total{http_request_method="GET",http_route="/api/a",http_response_status_code="200"} 48"#,
+        r#"stampede_http_requests_total{http_request_method="GET",http_route="/api/a",http_response_status_code="503",error_type="overloaded"} 5"#,
         r#"stampede_http_requests_total{http_request_method="",http_route="",http_response_status_code="404"} 1"#,
         r#"stampede_store_calls_total{store="redis",kind="script",result="ok"} 9"#,
         r#"stampede_sweeps_total{result="failed"} 2"#,
@@ -116,6 +126,7 @@ fn every_figure_is_a_line_with_its_labels() {
         "stampede_orders_due 0",
         "stampede_orders_unsynced 0",
         "stampede_rebuilds_unfinished 0",
+        "stampede_disputes_open 0",
         "stampede_redis_losses_total 0",
     ]);
     let text = text(figures(Some(&activities()), &counts(), Some(&ledger())));
@@ -151,4 +162,7 @@ fn without_waiting_events_and_activities_there_is_no_age_and_no_empty_metric() {
     let text = text(figures(Some(&RecentStats::default()), &[], Some(&ledger)));
     assert!(text.contains("\nstampede_events_oldest_age_seconds 0\n"), "{text}");
     assert!(!text.contains("stampede_queue_length") && !text.contains("stampede_audit_ok"), "{text}");
+    let off = LedgerState { sends_events: false, ..ledger };
+    let text = super::text(figures(Some(&RecentStats::default()), &[], Some(&off)));
+    assert!(!text.contains("stampede_events_"), "{text}");
 }
