@@ -3,7 +3,7 @@
 use domain::{activity::ActivityState, order::OrderStatus, webhook::PaymentProvider};
 use operations::commands::activities::{DeleteOutcome, OperationOutcome};
 use orders::ledger::events::set_enabled;
-use sale::ledger::activities;
+use sale::ledger::{activities, epochs};
 use stores::{Sql, ports::SqlValue};
 
 use crate::{
@@ -122,8 +122,11 @@ async fn a_rehearsal_is_deleted_at_once_but_only_when_nothing_of_it_is_alive() {
         fixture.sql.run(dispute, vec![real.to_string().into()]).await.unwrap();
         refused(&fixture, "1 open disputes", ledger).await;
         fixture.sql.run("UPDATE disputes SET status = 'won'", Vec::new()).await.unwrap();
+        let epoch = async || epochs::load(&fixture.sql, &fixture.activity).await.unwrap();
+        let before = epoch().await;
         assert_eq!(delete(&fixture).await, DeleteOutcome::Deleted, "{ledger}");
         assert_eq!(activities::load(&fixture.sql, &fixture.activity).await.unwrap(), None, "{ledger}");
+        assert!(epoch().await > before, "{ledger}: its gate would count for the next sale of its id");
         let report = sweep(&fixture, NOW, None).await;
         assert_eq!((report.erased_activities, report.erased), (1, 4), "{ledger}: {report:?}");
         assert_eq!(rows(&fixture).await, [], "{ledger}");

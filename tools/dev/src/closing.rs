@@ -101,8 +101,26 @@ impl Options {
         let name = self.sale.as_deref().unwrap_or("all-sales");
         let path = self.books.clone().unwrap_or_else(|| format!("{name}.books.csv").into());
         fs::write(&path, &text).with_context(|| format!("{} cannot be written", path.display()))?;
-        Ok((path, reconcile(&sales, &Entry::parse_all(&text)?, &self.reports()?)))
+        let (entries, reports) = (Entry::parse_all(&text)?, self.reports()?);
+        let mut result = reconcile(&sales, &entries, &reports);
+        if entries.is_empty() && reports.is_empty() && has_price(operator, &sales)? {
+            let what = "without --provider-report, a payment that never arrived here cannot be found";
+            result.differences.push(what.to_owned());
+        }
+        Ok((path, result))
     }
+}
+
+/// Whether anything of the sales costs something.
+fn has_price(operator: &Operator, sales: &BTreeSet<String>) -> Result<bool> {
+    for sale in sales {
+        let sale: serde_json::Value = serde_json::from_str(&operator.get(&format!("/activities/{sale}"))?.0)?;
+        let skus = sale["skus"].as_array().into_iter().flatten();
+        if skus.filter_map(|sku| sku["price"].as_i64()).any(|price| price > 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Writes the books of one sale or of all and compares them with the provider's reports. Returns whether they agree.

@@ -51,7 +51,7 @@ pub enum BuyerTokens {
     /// One of each buyer.
     Given(Vec<String>),
     /// Signed here.
-    Signed(JwtSettings),
+    Signed(Box<JwtSettings>),
 }
 
 /// Parameters of the tokens that are signed here.
@@ -66,7 +66,7 @@ pub struct JwtSettings {
 impl BuyerTokens {
     /// Whether they are signed with a key of the env file, which may be another app's.
     pub fn is_shared_key(&self) -> bool {
-        matches!(self, Self::Signed(JwtSettings { header: Header { alg: Algorithm::HS256, .. }, .. }))
+        matches!(self, Self::Signed(settings) if settings.header.alg == Algorithm::HS256)
     }
 }
 
@@ -89,7 +89,7 @@ impl SignInOptions {
             algorithm.name(),
             self.jwks.display()
         );
-        Ok(Some(BuyerTokens::Signed(settings)))
+        Ok(Some(BuyerTokens::Signed(Box::new(settings))))
     }
 }
 

@@ -82,7 +82,7 @@ impl TargetOptions {
         let tokens = match self.sign_in.tokens(&issuer, &audience)? {
             None => lookup("JWT_KEY")
                 .filter(|_| signs_with_key)
-                .map(|key| BuyerTokens::Signed(JwtSettings::shared_key(&key, issuer, audience))),
+                .map(|key| BuyerTokens::Signed(Box::new(JwtSettings::shared_key(&key, issuer, audience)))),
             given => given,
         };
         Ok(Target {

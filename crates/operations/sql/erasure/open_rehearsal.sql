@@ -14,4 +14,5 @@ SELECT
     FROM events e
     WHERE e.state = 'waiting' AND (e.subject = ?1 OR e.subject > ?2 AND e.subject < ?3)
   ),
-  (SELECT COUNT(*) FROM disputes d WHERE d.order_no > ?2 AND d.order_no < ?3 AND d.status = 'open')
+  (SELECT COUNT(*) FROM disputes d WHERE d.order_no > ?2 AND d.order_no < ?3 AND d.status = 'open'),
+  (SELECT COUNT(*) FROM sessions s WHERE s.order_no > ?2 AND s.order_no < ?3 AND s.state = 'open')

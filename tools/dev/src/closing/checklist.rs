@@ -111,7 +111,12 @@ fn read(operator: &Operator, path: &str) -> Result<Value> {
 
 /// Counts what a list has of a sale.
 fn many(operator: &Operator, what: &str, path: &str, sale: &str) -> Item {
-    let is_of_sale = |item: &&Value| item["order_no"].as_str().is_some_and(|no| no.split('.').next() == Some(sale));
+    // A dead letter that was put back, and did not fail again, needs nobody.
+    let is_done =
+        |item: &Value| item["replayed_at"].as_str() >= item["died_at"].as_str() && item["replayed_at"].is_string();
+    let is_of_sale = |item: &&Value| {
+        !is_done(item) && item["order_no"].as_str().is_some_and(|no| no.split('.').next() == Some(sale))
+    };
     let count = || -> Result<Option<String>> {
         let (mut count, mut before) = (0, String::new());
         loop {

@@ -10,6 +10,9 @@ use anyhow::{Context, Result, bail};
 use iso_currency::Currency;
 use serde::Deserialize;
 
+/// Stripe's column with the order. It is empty for payments of another business with the account.
+const ORDER_COLUMN: &str = "payment_metadata[order_no]";
+
 /// A kind of movement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +49,8 @@ pub struct Report {
     pub provider: &'static str,
     /// The movements of payments, refunds and disputes.
     pub movements: Vec<Movement>,
+    /// Whether it says which order a payment is for, if it is for one.
+    pub names_orders: bool,
 }
 
 impl Report {
@@ -58,13 +63,16 @@ impl Report {
     /// Parses JSON, or else Stripe's CSV.
     pub fn parse(text: &str) -> Result<Self> {
         if text.trim_start().starts_with('[') {
-            return Ok(Self { provider: "webhook", movements: serde_json::from_str(text)? });
+            let movements: Vec<Movement> = serde_json::from_str(text)?;
+            let names_orders = movements.is_empty() || movements.iter().any(|it| !it.order_no.is_empty());
+            return Ok(Self { provider: "webhook", movements, names_orders });
         }
-        let mut movements = Vec::new();
-        for row in csv::Reader::from_reader(text.as_bytes()).deserialize() {
+        let (mut movements, mut reader) = (Vec::new(), csv::Reader::from_reader(text.as_bytes()));
+        let names_orders = reader.headers()?.iter().any(|name| name == ORDER_COLUMN);
+        for row in reader.deserialize() {
             movements.extend(stripe_movement(&row?)?);
         }
-        Ok(Self { provider: "stripe", movements })
+        Ok(Self { provider: "stripe", movements, names_orders })
     }
 }
 
@@ -89,7 +97,7 @@ fn stripe_movement(row: &HashMap<String, String>) -> Result<Option<Movement>> {
     };
     let currency = currency.to_ascii_uppercase();
     let amount = minor_units(text, &currency)?.abs() * if gross.starts_with('-') { -1 } else { 1 };
-    let order_no = row.get("payment_metadata[order_no]").cloned().unwrap_or_default();
+    let order_no = row.get(ORDER_COLUMN).cloned().unwrap_or_default();
     Ok(Some(Movement { kind, order_no, payment, amount: sign * amount, currency }))
 }
 

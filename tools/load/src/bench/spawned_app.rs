@@ -61,11 +61,11 @@ impl SpawnedApp {
             url: self.app.app.url().to_owned(),
             admin_token: get("admin_token"),
             cron_token: Some(get("cron_token")),
-            tokens: Some(BuyerTokens::Signed(JwtSettings::shared_key(
+            tokens: Some(BuyerTokens::Signed(Box::new(JwtSettings::shared_key(
                 &get("jwt_key"),
                 get("jwt_issuer"),
                 get("jwt_audience"),
-            ))),
+            )))),
             webhook_secret: Some(get("webhook_secrets")),
         }
     }

@@ -32,7 +32,7 @@ pub async fn sweeper(installation: &Installation) -> Result<Finding> {
 /// Whether the order writer wrote since `started`, when orders were made. Without it, sweeps write them, seconds later.
 pub async fn writer(installation: &Installation, started: OffsetDateTime) -> Result<Finding> {
     let Some(at) = installation.metric("stampede_writer_last_success_timestamp_seconds").await? else {
-        return Ok(Finding::Unchecked("no run of the order writer is counted".to_owned()));
+        return Ok(Finding::NoGo("the order writer has never run: systemctl status stampede-writer".to_owned()));
     };
     Ok(if at + CLOCK_TOLERANCE < started.unix_timestamp() as f64 {
         Finding::NoGo("sweeps wrote the orders, not the order writer: systemctl status stampede-writer".to_owned())

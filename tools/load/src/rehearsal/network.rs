@@ -24,24 +24,36 @@ pub async fn clocks(installation: &Installation) -> Result<Finding> {
     // Each sale of the list has the app's time.
     let app = body["items"][0]["server_time"].as_str();
     let app = app.map(|text| OffsetDateTime::parse(text, &Rfc3339)).transpose()?;
-    Ok(compare(date, app, answer.at))
+    let redis = installation.metric("stampede_clock_ahead_seconds{store=\"redis\"}").await?;
+    Ok(compare(date, app, redis, answer.at))
 }
 
-fn compare(date: Option<OffsetDateTime>, app: Option<OffsetDateTime>, here: OffsetDateTime) -> Finding {
-    for (name, clock) in [("web server", date), ("app", app)] {
-        let ahead = clock.map_or(0.0, |clock| (clock - here).as_seconds_f64());
+/// `redis` is by how many seconds the clock of Redis, which opens sales, is ahead of the app's.
+fn compare(
+    date: Option<OffsetDateTime>,
+    app: Option<OffsetDateTime>,
+    redis: Option<f64>,
+    here: OffsetDateTime,
+) -> Finding {
+    let ahead_of_here = |clock: OffsetDateTime| (clock - here).as_seconds_f64();
+    let clocks = [
+        ("web server", "this machine", date.map(ahead_of_here)),
+        ("app", "this machine", app.map(ahead_of_here)),
+        ("Redis", "the app", redis),
+    ];
+    for (name, other, ahead) in clocks {
+        let ahead = ahead.unwrap_or_default();
         if ahead.abs() > MAX_DIFFERENCE {
-            let text = format!(
-                "the clock of the {name} minus that of this machine is {ahead:.0} s: timedatectl shows whose is wrong"
-            );
+            let text =
+                format!("the clock of {name} minus that of {other} is {ahead:.0} s: timedatectl shows whose is wrong");
             return Finding::NoGo(text);
         }
     }
-    match (date, app) {
-        (None, None) => Finding::Unchecked("no answer has a time".to_owned()),
-        (_, None) => Finding::Go(format!("web server and this machine agree within {MAX_DIFFERENCE} s")),
-        _ => Finding::Go(format!("web server, app and this machine agree within {MAX_DIFFERENCE} s")),
+    let compared: Vec<_> = clocks.iter().filter(|(.., ahead)| ahead.is_some()).map(|(name, ..)| *name).collect();
+    if compared.is_empty() {
+        return Finding::Unchecked("no answer has a time".to_owned());
     }
+    Finding::Go(format!("the clocks of {} and this machine agree within {MAX_DIFFERENCE} s", compared.join(", ")))
 }
 
 /// Parses the header `Date` (RFC 9110).
@@ -87,12 +99,14 @@ mod tests {
     fn each_clock_is_compared_with_this_one() {
         let here = OffsetDateTime::UNIX_EPOCH;
         let after = |seconds| here + time::Duration::seconds(seconds);
-        assert!(matches!(compare(Some(after(1)), Some(after(-2)), here), Finding::Go(_)));
-        assert!(matches!(compare(None, None, here), Finding::Unchecked(_)));
-        assert!(matches!(compare(Some(here), None, here), Finding::Go(_)));
-        for (date, app, name) in [(after(60), here, "web server"), (here, after(-60), "app")] {
-            match compare(Some(date), Some(app), here) {
-                Finding::NoGo(text) => assert!(text.contains(&format!("of the {name} ")), "{text}"),
+        assert!(matches!(compare(Some(after(1)), Some(after(-2)), Some(0.1), here), Finding::Go(_)));
+        assert!(matches!(compare(None, None, None, here), Finding::Unchecked(_)));
+        assert!(matches!(compare(Some(here), None, None, here), Finding::Go(_)));
+        for (date, app, redis, name) in
+            [(after(60), here, 0.0, "web server"), (here, after(-60), 0.0, "app"), (here, here, 60.0, "Redis")]
+        {
+            match compare(Some(date), Some(app), Some(redis), here) {
+                Finding::NoGo(text) => assert!(text.contains(&format!("of {name} ")), "{text}"),
                 other => panic!("{other:?}"),
             }
         }

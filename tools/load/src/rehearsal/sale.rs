@@ -62,17 +62,25 @@ fn opened_payments(report: &Report) -> bool {
 
 /// Refunds every paid order of the rehearsal. Returns how many.
 async fn refund_all(installation: &Installation, id: &str) -> Result<usize> {
-    let paid = installation.read(&format!("/api/admin/orders?activity={id}&status=paid&limit=200")).await?;
-    let orders: Vec<_> =
-        paid["items"].as_array().into_iter().flatten().filter_map(|order| order["order_no"].as_str()).collect();
-    for order_no in &orders {
-        let body = json!({"reason": "rehearsal"}).to_string();
-        let answer = installation.admin(Method::POST, &format!("/api/admin/orders/{order_no}/refund"), &body).await?;
-        if !(200..300).contains(&answer.status) {
-            bail!("the refund of {order_no} is answered {}", answer.describe());
+    let mut refunded = 0;
+    loop {
+        // One that is being refunded is not paid any more.
+        let paid = installation.read(&format!("/api/admin/orders?activity={id}&status=paid&limit=200")).await?;
+        let orders: Vec<_> =
+            paid["items"].as_array().into_iter().flatten().filter_map(|order| order["order_no"].as_str()).collect();
+        if orders.is_empty() {
+            return Ok(refunded);
+        }
+        for order_no in orders {
+            let body = json!({"reason": "rehearsal"}).to_string();
+            let path = format!("/api/admin/orders/{order_no}/refund");
+            let answer = installation.admin(Method::POST, &path, &body).await?;
+            if !(200..300).contains(&answer.status) {
+                bail!("the refund of {order_no} is answered {}", answer.describe());
+            }
+            refunded += 1;
         }
     }
-    Ok(orders.len())
 }
 
 /// Deletes the rehearsal, once nothing of it is open.

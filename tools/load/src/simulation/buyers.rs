@@ -51,8 +51,8 @@ pub async fn sign_in(
         let call = Call::post("/sandbox/sign-in", &json!({"user": activity.user_id(buyer)}));
         let response = app.send_with_retry(Step::SignIn, &call, Instant::now() + RETRY_TIMEOUT).await?;
         let response = response.error_for_status("signing in at the sandbox").context(
-            "no way to sign buyers in: set SPIN_VARIABLE_JWT_KEY, _ISSUER and _AUDIENCE as the app has them, or start \
-             the app with its sandbox",
+            "no way to sign buyers in: pass --tokens FILE, one test user a line; or, where jwt_algorithm is HS256, set \
+             SPIN_VARIABLE_JWT_KEY, _ISSUER and _AUDIENCE as the app has them",
         )?;
         bar.inc(1);
         bearer(&response.text("token")?)

@@ -1,8 +1,8 @@
 //! Deletes rehearsals (G21), whose orders sweeps then erase without waiting for `retention_days`.
 
-use domain::activity::ActivityState;
+use domain::{activity::ActivityState, time::Millis};
 use payments::ledger::callback_outcomes::unparked_outcomes;
-use sale::ledger::activities::Activity;
+use sale::ledger::{activities::Activity, epochs};
 use stores::{
     keys::Keys,
     ledger::row_reader::RowReader,
@@ -14,7 +14,7 @@ use super::{CONCURRENT_CHANGE, DeleteOutcome, OperationOutcome, OperatorContext}
 use crate::upkeep::erasure::bounds;
 
 /// What may be open of a rehearsal, in the order of the statement's columns.
-const OPEN: [&str; 7] = [
+const OPEN: [&str; 8] = [
     "orders that wait for payment: wait, or cancel them",
     "orders that are being refunded: wait",
     "orders with a payment that is not the sandbox's: refund them",
@@ -22,6 +22,7 @@ const OPEN: [&str; 7] = [
     "refunds that the provider has not confirmed: wait",
     "events that are not delivered: wait",
     "open disputes: settle them at the provider",
+    "payment pages that the provider has not closed: wait",
 ];
 
 impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
@@ -50,6 +51,11 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             open.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
         if !open.is_empty() {
             return conflict(format!("The rehearsal has {}.", open.join("; ")));
+        }
+        // Its id may be used again: the gate that is left in Redis counts nothing for the sale of then.
+        let epoch = epochs::load(self.sql, &old.id).await?;
+        if epochs::raise(self.sql, &old.id, epoch, epoch, Millis(0)).await?.is_none() {
+            return conflict(CONCURRENT_CHANGE.to_owned());
         }
         let mark = "UPDATE activities SET state = 'erasing', version = version + 1 \
              WHERE id = ?1 AND state = 'closed' AND version = ?2 RETURNING id";
