@@ -234,7 +234,7 @@ mod tests {
             assert_eq!(is_page, is_paged || is_whole, "{path}: {names:?}");
             lists += usize::from(is_paged);
         }
-        assert_eq!(lists, 12);
+        assert_eq!(lists, 13);
     }
 
     #[test]
