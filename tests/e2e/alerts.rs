@@ -11,7 +11,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use dev::root;
+use dev::{root, variables::Variables};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use support::{Buyer, TestApp, eventually};
@@ -182,11 +182,18 @@ async fn serve(answer: &'static str) -> (String, JoinHandle<()>) {
     (url, server)
 }
 
+fn use_events(variables: &mut Variables, url: &str) {
+    variables.set("events_secret", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD");
+    variables.set("events_url", format!("{url}/events"));
+    variables.set("events_host", url);
+}
+
 async fn nothing() {}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_query_of_the_dashboard_has_figures() {
-    let app = TestApp::dedicated();
+    let (url, _endpoint) = serve("{}").await;
+    let app = TestApp::with_variables(|variables| use_events(variables, &url));
     let activity = app.create_activity(json!({})).await;
     let work = async || {
         let buyer = app.create_buyer(&activity, &fastrand::u64(..).to_string()).await;
@@ -312,11 +319,7 @@ async fn the_payment_provider_is_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_endpoint_of_events_is_away() {
     let (url, endpoint) = serve("{}").await;
-    let app = TestApp::with_variables(|variables| {
-        variables.set("events_secret", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD");
-        variables.set("events_url", format!("{url}/events"));
-        variables.set("events_host", &url);
-    });
+    let app = TestApp::with_variables(|variables| use_events(variables, &url));
     app.sweep().await;
     let watch = Watch::start(&app, async || drop(app.sweep().await)).await;
     endpoint.abort();

@@ -90,7 +90,16 @@ async fn each_sale_runs_on_the_server_of_its_keys() {
     }
     join_all(buyers.iter().map(|buyer| app.place_order(&sales[own], buyer))).await;
     let calls = [0, 1, 2].map(|node| script_calls(&cluster, node));
-    assert!(calls[own] >= BUYERS as u64 && calls.iter().sum::<u64>() == calls[own], "{calls:?}, not only at {own}");
+    // Instances hand over what they counted, a few times a second.
+    let counts = cluster.node_of("stampede:counts").expect("a server");
+    for (node, made) in calls.into_iter().enumerate() {
+        let is_fine = match node {
+            node if node == own => made >= BUYERS as u64,
+            node if node == counts => made < BUYERS as u64,
+            _ => made == 0,
+        };
+        assert!(is_fine, "{calls:?}, not only at {own}, and counts at {counts}");
+    }
     for (node, sale) in sales.iter().enumerate() {
         let held = if node == own { BUYERS as i64 } else { 0 };
         assert_eq!(app.finish_and_count(sale).await, [UNITS - held - 1, held, 1]);

@@ -72,6 +72,11 @@ pub fn end_of_request(route: Option<&'static Route>, response: &Response, start:
         add(Count::Duration { method, route, bucket }, 1);
         add(Count::Time { method, route }, elapsed.as_micros() as usize);
     }
+    hand_over_later();
+}
+
+/// Starts the task that hands over, unless one waits.
+pub fn hand_over_later() {
     if !WAITING.replace(true) {
         wit_bindgen::spawn(async {
             struct StopOnDrop;

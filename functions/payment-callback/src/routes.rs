@@ -111,7 +111,7 @@ async fn receive(request: &Request, callback: &ProviderCallback) -> Result<(), A
             log("payment callback parked for an operator", &request_id, &recorded.callback);
         }
         // A slow one is counted later than the request is handed over.
-        counts::hand_over().await;
+        counts::hand_over_later();
     });
     Ok(())
 }
