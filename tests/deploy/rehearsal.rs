@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use dev::{engine::target_directory, nginx::Nginx, proxy::Proxy, root, variables::Variables};
+use dev::{nginx::Nginx, proxy::Proxy, root, variables::Variables};
 use nix::sys::signal::Signal;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -29,6 +29,8 @@ pub struct Installation {
     pub app: TestApp,
     /// Its settings (`env`) and backups.
     pub directory: TempDir,
+    /// The unpacked archive.
+    pub release: PathBuf,
     provider: Proxy,
     shop: Proxy,
     sweeps: Arc<AtomicBool>,
@@ -48,7 +50,8 @@ impl Installation {
     /// Starts it.
     pub fn start() -> Self {
         let directory = TempDir::new().expect("a directory");
-        let manifest = unpacked(directory.path()).join("spin.production.toml");
+        let release = unpacked(directory.path());
+        let manifest = release.join("spin.production.toml");
         let mut proxies = vec![];
         let app = TestApp::with_settings(&[], |settings| {
             settings.manifest = manifest;
@@ -62,7 +65,7 @@ impl Installation {
         });
         let (provider, shop) = (proxies.pop().expect("a proxy"), proxies.pop().expect("a proxy"));
         fs::write(directory.path().join("env"), app.variables.to_lines()).expect("written");
-        let installation = Self { app, directory, provider, shop, sweeps: Arc::new(AtomicBool::new(true)) };
+        let installation = Self { app, directory, release, provider, shop, sweeps: Arc::new(AtomicBool::new(true)) };
         installation.make_backup("backups", 1);
         installation.make_backup("old", 50);
         let (sweeps, token) = (installation.sweeps.clone(), installation.app.variables.get("cron_token").to_owned());
@@ -92,7 +95,7 @@ impl Installation {
 
     /// Rehearses with these options and variables. Returns whether it is a go, and what is printed.
     async fn rehearse(&self, options: &[&str], environment: &[(&str, &str)]) -> (bool, String) {
-        let mut command = Command::new(load_generator());
+        let mut command = Command::new(self.release.join("bin/stampede-load"));
         command.args(["rehearse", "--stock", "5", "--env-file", "env", "--visitors", "1000", "--units", "100"]);
         if !options.contains(&"--backups") {
             command.args(["--backups", "backups"]);
@@ -118,11 +121,6 @@ impl Installation {
     async fn evict(&self, policy: &str) {
         self.app.ask_redis::<String>(&["CONFIG", "SET", "maxmemory-policy", policy]).await;
     }
-}
-
-/// The load generator, as the scripts build it.
-pub fn load_generator() -> PathBuf {
-    target_directory(&project()).join("release/stampede-load")
 }
 
 fn project() -> PathBuf {

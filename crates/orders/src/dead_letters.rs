@@ -33,7 +33,7 @@ pub struct DeadLetter {
     pub reason: String,
     /// When it last failed.
     pub died_at: Millis,
-    /// When it was last requeued; null for never.
+    /// When an operator last put it back into the queue or dismissed it; null for never.
     #[serde(serialize_with = "null_if_zero")]
     #[schemars(with = "Option<Millis>")]
     pub replayed_at: Millis,
@@ -133,6 +133,19 @@ pub async fn list<S: Sql>(sql: &S, before: Option<Cursor>, limit: i64) -> Result
         }
         (waits, after) = (false, (i64::MAX, String::new()));
     }
+}
+
+/// Takes a letter off the operators' list as it is: its order stays failed. It can still be requeued. Returns whether
+/// such a letter waited for an operator.
+///
+/// # Errors
+/// `LedgerUnavailable`: the letter may or may not be dismissed; the call can be repeated.
+pub async fn dismiss<S: Sql>(sql: &S, order_no: &str) -> Result<bool, StoreError> {
+    let now = clock::now(sql).await?.0;
+    // The clock of the ledger may be behind the one that said when it failed.
+    let statement = "UPDATE dead_letters SET replayed_at = CASE WHEN died_at > ?2 THEN died_at ELSE ?2 END \
+        WHERE order_no = ?1 AND replayed_at < died_at RETURNING order_no";
+    sql.run(statement, vec![order_no.into(), now.into()]).await.map(|rows| !rows.is_empty())
 }
 
 /// Loads a dead letter.

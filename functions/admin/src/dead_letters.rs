@@ -1,7 +1,7 @@
-//! Lists dead letters and puts them back into the queue (D4).
+//! Lists dead letters, puts them back into the queue, and dismisses them (D4).
 
 use domain::{
-    api::{Page, operators::Requeued},
+    api::{Page, operators::{DismissedLetter, Requeued}},
     http::problem::{Code, FieldError, Problem},
     ids::OrderNo,
     order::OrderStatus,
@@ -30,6 +30,14 @@ pub async fn list(request: &Request) -> Result<Response, ApiError> {
     let limit = paging::limit(request, 200)?;
     let found = dead_letters::list(&SpinLedger::open().await, before, limit + 1).await?;
     Ok(Response::json(200, &Page::new(found, limit, |letter| Cursor::of(letter).to_string())))
+}
+
+/// Handles `POST …/dead-letters/:order_no/dismiss`: nobody needs to look at it any more.
+pub async fn dismiss(order_no: &str) -> Result<Outcome, ApiError> {
+    if !dead_letters::dismiss(&SpinLedger::open().await, order_no).await? {
+        return Err(not_found("No such dead letter waits for an operator."));
+    }
+    Ok(Outcome::changed(200, &DismissedLetter { order_no: order_no.to_owned() }))
 }
 
 /// Handles `POST …/dead-letters/:order_no/replay`: puts the order back into the queue.

@@ -128,6 +128,7 @@ async fn handle(call: &Call<'_>) -> Result<Outcome, ApiError> {
         Admin::Rebuild => stats::rebuild(request, &activity()?).await?,
         Admin::ListDeadLetters => ReadBuyers(dead_letters::list(request).await?),
         Admin::ReplayDeadLetter => dead_letters::requeue(first).await?,
+        Admin::DismissDeadLetter => dead_letters::dismiss(subject).await?,
         Admin::FindOrders => ReadBuyers(orders::find(call).await?),
         Admin::GetOrder => ReadBuyers(orders::get(call).await?),
         Admin::CancelOrder => order_changes::cancel(call).await?,

@@ -53,3 +53,23 @@ async fn every_dead_letter_is_listed_and_unreplayed_ones_come_first() {
         assert_eq!(paged.len(), 250, "{ledger}: small pages do not list all dead letters");
     }
 }
+
+#[tokio::test]
+async fn a_dismissed_letter_waits_for_nobody_until_it_fails_again() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        let id = format!("{}.1-0", fixture.activity);
+        let fail = async |at| {
+            dead_letters::record(&fixture.sql, &[(id.clone(), "nonsense".to_owned(), "unreadable")], at).await.unwrap();
+        };
+        let dismiss = async || dead_letters::dismiss(&fixture.sql, &id).await.unwrap();
+        assert!(!dismiss().await, "{ledger}: there is none");
+        for at in [NOW, Millis(i64::from(i32::MAX) * 1_000)] {
+            fail(at).await;
+            assert!(dismiss().await, "{ledger}, also with a clock that was ahead");
+            assert!(!dismiss().await, "{ledger}: it is dismissed");
+            let letter = page(&fixture, None, 10).await.remove(0);
+            assert!(letter.replayed_at >= letter.died_at, "{ledger}: {letter:?}");
+        }
+    }
+}

@@ -111,7 +111,10 @@ pub async fn run(options: Options) -> Result<u8> {
     if !options.no_sale && lines.is_go() {
         let started = OffsetDateTime::now_utc();
         lines.add("sale", sale::rehearse(&options, &installation).await);
-        lines.add("writer", background::writer(&installation, started).await);
+        // Without orders, there was nothing to write.
+        if lines.is_go() {
+            lines.add("writer", background::writer(&installation, started).await);
+        }
     }
     println!("\n{}", lines.conclusion());
     Ok(u8::from(!lines.is_go()))

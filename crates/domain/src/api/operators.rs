@@ -245,6 +245,14 @@ pub struct Requeued {
     pub status: OrderStatus,
 }
 
+/// A dead letter that no operator needs to look at any more.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct DismissedLetter {
+    /// The order's number; `<activity>.<stream id>` for a message that cannot be parsed.
+    pub order_no: String,
+}
+
 /// Which events to send again: exactly one member.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(inline, extend("minProperties" = 1, "maxProperties" = 1))]

@@ -120,6 +120,7 @@ routes! {
         Rebuild = POST "/api/admin/activities/:activity/rebuild",
         ListDeadLetters = GET "/api/admin/dead-letters",
         ReplayDeadLetter = POST "/api/admin/dead-letters/:order_no/replay",
+        DismissDeadLetter = POST "/api/admin/dead-letters/:order_no/dismiss",
         FindOrders = GET "/api/admin/orders",
         GetOrder = GET "/api/admin/orders/:order_no",
         CancelOrder = POST "/api/admin/orders/:order_no/cancel",

@@ -300,7 +300,7 @@ impl Text {
             ),
             (
                 "stampede_rebuilds_unfinished",
-                "Gates that stopped and rebuilds that nobody continues; must be 0.",
+                "Gates that stopped and rebuilds that no process continues; must be 0.",
                 backlog.rebuilds,
             ),
             ("stampede_disputes_open", "Payments that their buyers dispute.", backlog.disputes),

@@ -80,5 +80,8 @@ function callbackRow({ id, type, order_no: order, amount, currency, provider, ot
       act("callback-dismiss", "dismiss", path("dismiss"))));
 }
 
-const letterRow = ({ order_no: order, reason }) => el("li", { testid: "letter" }, el("p", {}, orderNo(order)),
-  reason !== "unreadable" && el("div", { class: "head-actions" }, act("letter-replay", "again", `/dead-letters/${encodeURIComponent(order)}/replay`)));
+function letterRow({ order_no: order, reason }) {
+  const path = (action) => `/dead-letters/${encodeURIComponent(order)}/${action}`;
+  return el("li", { testid: "letter" }, el("p", {}, orderNo(order)), el("div", { class: "head-actions" },
+    reason !== "unreadable" && act("letter-replay", "again", path("replay")), act("letter-dismiss", "drop", path("dismiss"))));
+}

@@ -235,6 +235,7 @@ export const words = {
   "change.callbacks.replay": "applied the payment callback {subject} again",
   "change.callbacks.refund": "refunded the payment of callback {subject}",
   "change.callbacks.dismiss": "dismissed the payment callback {subject}",
+  "change.dead-letters.dismiss": "dismissed the failed order {subject}",
   "change.dead-letters.replay": "sent the order {subject} again",
   "change.events.replay": "sent events again",
   "change.events.enable": "switched the events to the shop on",

@@ -235,6 +235,7 @@ export const words = {
   "change.callbacks.replay": "重新处理了付款回调 {subject}",
   "change.callbacks.refund": "退回了付款回调 {subject} 的款项",
   "change.callbacks.dismiss": "忽略了付款回调 {subject}",
+  "change.dead-letters.dismiss": "忽略了失败的订单 {subject}",
   "change.dead-letters.replay": "重新发送了订单 {subject}",
   "change.events.replay": "重新发送了事件",
   "change.events.enable": "开启了发往商城的事件",

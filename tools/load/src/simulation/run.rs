@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::{
     Options, buyers,
@@ -28,7 +28,7 @@ use crate::{app::App, meter::BUCKET};
 /// How long after its start the gate may open. Covers a restart of the app, but not a wrong clock.
 const GATE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Simulates a sale and checks it.
+/// Simulates a sale and checks it. However that ends, the sale is closed.
 pub async fn run(options: Options) -> Result<Report> {
     options.validate()?;
     let target = options.target.resolve()?;
@@ -51,30 +51,33 @@ pub async fn run(options: Options) -> Result<Report> {
 
     setup::publish(&app, &activity, &Rules::from_options(&options)).await?;
     let starts_at = Instant::now() + options.start_in();
-    let poller = GatePoller::start(&app, &activity);
-
-    progress.begin(&progress.tickets);
-    let tokens = visits.iter().map(|visit| user_tokens[visit.buyer].clone()).collect();
-    let tickets = buyers::fetch_tickets(&app, &activity, tokens, &progress.tickets).await?;
-    progress.end(&progress.tickets);
-    if Instant::now() > starts_at {
-        progress.print("the tickets took longer than --start-in: the rush begins after the gate has opened");
-    }
-
-    let run = Arc::new(RunContext {
-        app,
-        options,
-        activity,
-        visits,
-        user_tokens,
-        tickets,
-        gate: poller.view.clone(),
-        progress,
-    });
-    let outcome = run_sale(&run, starts_at).await?;
-    let report = build_report(&run, target.url, seed, outcome)?;
-    setup::close(&run.app, &run.activity).await?;
-    Ok(report)
+    let sale = async {
+        let poller = GatePoller::start(&app, &activity);
+        progress.begin(&progress.tickets);
+        let tokens = visits.iter().map(|visit| user_tokens[visit.buyer].clone()).collect();
+        let tickets = buyers::fetch_tickets(&app, &activity, tokens, &progress.tickets).await?;
+        progress.end(&progress.tickets);
+        if Instant::now() > starts_at {
+            progress.print("the tickets took longer than --start-in: the rush begins after the gate has opened");
+        }
+        let run = Arc::new(RunContext {
+            app: app.clone(),
+            options,
+            activity: activity.clone(),
+            visits,
+            user_tokens,
+            tickets,
+            gate: poller.view.clone(),
+            progress,
+        });
+        let outcome = run_sale(&run, starts_at).await?;
+        build_report(&run, target.url, seed, outcome)
+    };
+    let report = sale.await;
+    let closed = setup::close(&app, &activity).await;
+    let state = if closed.is_ok() { "closed" } else { "still published" };
+    let report = report.with_context(|| format!("the sale {} broke off and is {state}", activity.id))?;
+    closed.map(|()| report)
 }
 
 struct SaleOutcome {

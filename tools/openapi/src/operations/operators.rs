@@ -231,6 +231,9 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
         admin(Admin::ReplayDeadLetter, "adminReplayDeadLetter", "Put a dead letter back into the queue")
             .returns(202, "It is queued.", schemas.response::<Requeued>())
             .refuses(&[Code::NotFound, Code::StateConflict]),
+        admin(Admin::DismissDeadLetter, "adminDismissDeadLetter", "Take a dead letter off the list; its order stays failed")
+            .returns(200, "It is dismissed.", schemas.response::<DismissedLetter>())
+            .refuses(&[Code::NotFound]),
         find_orders(schemas),
         admin(
             Admin::GetOrder,
