@@ -38,9 +38,15 @@ async fn every_command_of_the_day_says_what_the_document_says() {
     let ended = tokio::task::spawn_blocking(move || bash.output()).await.expect("a thread").expect("bash");
     let printed = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
     assert!(ended.status.success(), "{printed}");
-    for part in
-        ["\"draft\"", "every invariant held", "\nGO, but not checked", "\"published\"", "\"scheduled\"", "\"closed\"", "\nclosed"]
-    {
+    for part in [
+        "\"draft\"",
+        "every invariant held",
+        "\nGO, but not checked",
+        "\"published\"",
+        "\"scheduled\"",
+        "\"closed\"",
+        "\nclosed",
+    ] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
     let sales = installation.app.call_admin(Method::GET, "/activities", &Value::Null).await.is(200).json();

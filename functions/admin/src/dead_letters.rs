@@ -1,7 +1,10 @@
 //! Lists dead letters, puts them back into the queue, and dismisses them (D4).
 
 use domain::{
-    api::{Page, operators::{DismissedLetter, Requeued}},
+    api::{
+        Page,
+        operators::{DismissedLetter, Requeued},
+    },
     http::problem::{Code, FieldError, Problem},
     ids::OrderNo,
     order::OrderStatus,

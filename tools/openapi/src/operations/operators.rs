@@ -5,8 +5,8 @@ use domain::{
     api::{
         Page,
         operators::{
-            Ban, Banned, CancelOrder, CodesAdded, Erased, EventsReplayed, ExtendOrder, ListedBan, RefundOrder,
-            ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
+            Ban, Banned, CancelOrder, CodesAdded, DismissedLetter, Erased, EventsReplayed, ExtendOrder, ListedBan,
+            RefundOrder, ReplayEvents, Requeued, Restock, Shedding, SheddingChanged, Strikes,
         },
     },
     http::{problem::Code, routes::Admin},
