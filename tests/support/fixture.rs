@@ -160,6 +160,7 @@ pub async fn publish<R: Redis, S: Sql>(redis: R, sql: S, id: &str, total: i64, p
         eligibility: domain::activity::Eligibility::default(),
         checkout: domain::activity::Checkout::Form,
         rehearsal: false,
+        line: Default::default(),
         refund_restocks: true,
         refund_window_seconds: None,
         max_wait_seconds: 60,
@@ -352,6 +353,8 @@ impl<R: Redis, S: Sql> Fixture<R, S> {
             ReserveOutcome::Refused(code, _) => Some(code),
             ReserveOutcome::InsufficientStock(_) => Some(Code::InsufficientStock),
             ReserveOutcome::PriceChanged(_) => Some(Code::PriceChanged),
+            ReserveOutcome::OnlyOneByOne => Some(Code::SoldOut),
+            ReserveOutcome::WaitsAlready(_) => Some(Code::LimitReached),
         }
     }
 

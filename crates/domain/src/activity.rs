@@ -3,6 +3,7 @@
 mod announcement;
 mod lifecycle;
 mod limits;
+mod line;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ pub use self::{
     announcement::Announcement,
     lifecycle::{ActivityState, Phase},
     limits::{Limit, Limits},
+    line::{Line, LineMode, MAX_LINE_UNITS},
 };
 use crate::{
     http::{body, problem::FieldError},
@@ -215,6 +217,9 @@ pub struct ActivitySpec {
     /// can be deleted at once. Fixed when it is created.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rehearsal: bool,
+    /// Who comes when nothing is left.
+    #[serde(default, deserialize_with = "body::object", skip_serializing_if = "Line::is_default")]
+    pub line: Line,
     /// Whether a refunded unit goes back on sale.
     #[serde(default = "default_true")]
     pub refund_restocks: bool,
@@ -276,6 +281,12 @@ fn are_languages(translations: &Translations) -> bool {
 }
 
 impl ActivitySpec {
+    /// Seconds that a buyer has to pay a unit that came back and was offered.
+    #[must_use]
+    pub fn offer_seconds(&self) -> i64 {
+        self.line.offer_seconds.unwrap_or(self.pay_timeout_seconds)
+    }
+
     /// Returns one error for each violated rule; empty if the spec is valid.
     #[must_use]
     pub fn validate(&self) -> Vec<FieldError> {
@@ -300,6 +311,10 @@ impl ActivitySpec {
         check((1..=86_400).contains(&self.pay_timeout_seconds), "/pay_timeout_seconds", "must be 1 to 86,400");
         check((0..=86_400).contains(&self.pay_extension_seconds), "/pay_extension_seconds", "must be 0 to 86,400");
         check((1..=86_400).contains(&self.max_wait_seconds), "/max_wait_seconds", "must be 1 to 86,400");
+        let line_units = self.line.max_units.unwrap_or(1);
+        check((1..=MAX_LINE_UNITS).contains(&line_units), "/line/max_units", "must be 1 to 100,000");
+        let offer_seconds = self.line.offer_seconds.unwrap_or(1);
+        check((1..=86_400).contains(&offer_seconds), "/line/offer_seconds", "must be 1 to 86,400");
         let refund_window = self.refund_window_seconds.unwrap_or(0);
         check(
             (0..=MAX_REFUND_WINDOW_SECONDS).contains(&refund_window),

@@ -68,7 +68,7 @@ pub const TEST: &str = "test";
 /// The types of all events, such as `order.paid`.
 #[must_use]
 pub fn event_types() -> Vec<String> {
-    let statuses = OrderStatus::ALL.into_iter().filter(|status| *status != OrderStatus::Queued);
+    let statuses = OrderStatus::ALL.into_iter().filter(|status| status.has_event());
     let of_orders = statuses.map(|status| format!("order.{status}")).chain([format!("order.{PARTIALLY_REFUNDED}")]);
     of_orders.chain(ActivityChange::ALL.map(ActivityChange::event_type)).chain([TEST.to_owned()]).collect()
 }
@@ -181,7 +181,7 @@ impl Event {
 /// event for each step.
 fn step(status: OrderStatus) -> i64 {
     match status {
-        OrderStatus::Queued | OrderStatus::Failed => 0,
+        OrderStatus::Waiting | OrderStatus::Queued | OrderStatus::Failed => 0,
         OrderStatus::PendingPayment => 1,
         OrderStatus::Cancelled | OrderStatus::Expired => 2,
         OrderStatus::Paid => 3,

@@ -14,11 +14,14 @@ use crate::{
 crate::words! {
     /// Status of an order. [`OrderStatus::TRANSITIONS`] lists the legal transitions.
     ///
-    /// Requeuing a failed order is not a transition: the ledger has no row of it, and Redis accepts it anew as `Queued`.
+    /// Requeuing a failed order is not a transition: the ledger has no row of it, and Redis accepts it anew as `Queued`. Nor
+    /// is an offer: who waits in a line has no order yet, only its number.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     #[schemars(transform = OrderStatus::describe)]
     pub enum OrderStatus {
+        /// In the line for a unit that comes back; then `queued`, or `cancelled` or `expired` without one.
+        Waiting = "waiting",
         /// Accepted by Redis, not yet in the ledger.
         Queued = "queued",
         /// In the ledger, not yet paid.
@@ -64,6 +67,12 @@ impl OrderStatus {
         let transitions = Self::TRANSITIONS.map(|(from, to)| format!("`{} → {}`", from.as_str(), to.as_str()));
         let description = format!("Status of an order. The legal transitions are {}.", transitions.join(", "));
         schema.insert("description".to_owned(), description.into());
+    }
+
+    /// Whether an event tells the shop of it.
+    #[must_use]
+    pub fn has_event(self) -> bool {
+        !matches!(self, OrderStatus::Waiting | OrderStatus::Queued)
     }
 
     /// Whether an order with this status owns its units unpaid.
@@ -150,7 +159,7 @@ pub struct Order {
     pub checkout_url: Option<String>,
     /// When the last payment was declined, as far as Redis knows.
     pub declined_at: Option<Millis>,
-    /// While queued: number of orders ahead of it.
+    /// While queued: number of orders ahead of it. While waiting: number of people ahead in the line.
     pub ahead: i64,
     /// While queued: estimated wait, in milliseconds.
     pub estimated_wait_ms: i64,
@@ -175,7 +184,7 @@ struct OrderDocument<'a> {
     /// Currency of the price.
     #[schemars(with = "Currency")]
     currency: &'a str,
-    /// While queued: number of orders ahead of it.
+    /// While queued: number of orders ahead of it. While waiting: number of people ahead in the line.
     #[schemars(range(min = 0))]
     ahead: i64,
     /// While queued: estimated wait, in milliseconds.
@@ -210,7 +219,7 @@ struct OrderDocument<'a> {
 }
 
 /// Examples of [`Order::reason`].
-const REASONS: [&str; 9] = [
+const REASONS: [&str; 13] = [
     "not_paid_in_time",
     "cancelled_by_buyer",
     "cancelled_by_operator",
@@ -220,6 +229,10 @@ const REASONS: [&str; 9] = [
     "no_room_in_ledger",
     "limit_reached_in_ledger",
     "old_epoch",
+    "left_line",
+    "limit_reached",
+    "banned",
+    "sale_ended",
 ];
 
 impl Order {
@@ -259,7 +272,7 @@ impl Serialize for Order {
             pay_by: self.pay_by.filter(|_| pending),
             paid_at: self.paid_at,
             refunded_amount: Some(self.refunded).filter(|amount| *amount > 0 && self.status != OrderStatus::Refunded),
-            reason: self.reason.as_deref().filter(|reason| !reason.is_empty()),
+            reason: self.reason.as_deref().filter(|reason| !pending && !reason.is_empty()),
             checkout_url: self.checkout_url.as_deref().filter(|url| pending && !url.is_empty()),
             declined_at: self.declined_at.filter(|_| pending),
         };

@@ -1,7 +1,7 @@
 -- Completes a rebuild (G5): sets the stock of each SKU to its total minus what the restored orders hold, and opens the
 -- gate. A repeated call changes nothing.
 --
--- KEYS  1 gate, 2 stats, 3 orders (stream), 4 index, 5 holders
+-- KEYS  1 gate, 2 stats, 3 orders (stream), 4 index, 5 holders, 6 entries, then the line of each SKU
 -- ARGV  1 epoch of this rebuild, 2 number of the last order restored
 -- Reply done, number of orders restored | fenced (a later rebuild has started, or Redis has lost restored orders: continue)
 
@@ -16,7 +16,7 @@ for sku in string.gmatch(gate[4] or '', '%S+') do
   local left = total < 0 and -1 or math.max(0, total - tonumber(counts[1] or 0) - tonumber(counts[2] or 0))
   redis.call('HSET', KEYS[2], 'left:' .. sku, to_text(left))
 end
-redis.call('HDEL', KEYS[1], 'restoring', 'restored_after', 'to_restore')
+redis.call('HDEL', KEYS[1], 'restoring', 'restored_after', 'to_restore', 'line_after')
 -- A key that does not exist gets no expiry: refusals would create the counters without one.
 redis.call('HSETNX', KEYS[2], 'enqueued', '0')
 for i = 1, #KEYS do redis.call('PEXPIREAT', KEYS[i], gate[3]) end

@@ -3,11 +3,11 @@
 --
 -- Without an epoch it deletes only the gate: from then on nothing is sold, and the ledger can raise the epoch.
 --
--- With an epoch it deletes the gate, the stream, the counters with the stock, and the holders, and creates the gate of that
+-- With an epoch it deletes the gate, the stream, the counters with the stock, the holders, and the line, and creates the gate of that
 -- epoch, marked `restoring`. An open gate of an older epoch is deleted, too: a slower rebuild created it, and the
 -- ledger refuses the orders that it accepts. Order records, bans, abuse records, rate limits and visitors stay.
 --
--- KEYS  1 gate, 2 queued, 3 orders (stream), 4 stats, 5 index, 6 holders
+-- KEYS  1 gate, 2 queued, 3 orders (stream), 4 stats, 5 index, 6 holders, 7 entries, then the line of each SKU
 -- ARGV  1 JSON: new_epoch (absent to delete only the gate), gate_epoch (as it was read, 0 for no gate), to_restore (number
 --       of orders)
 -- Reply forgotten | open (the activity is neither paused nor closed) | queued (orders wait: they must be written first) | fenced (another rebuild has created a later gate)

@@ -12,6 +12,9 @@ pub static RESET: Script = Script::new("reset", &[include_str!("../lua/reset.lua
 /// Puts orders of the ledger back into Redis.
 pub static RESTORE: Script = Script::new("restore", &[lua::STOCK, lua::ORDER, include_str!("../lua/restore.lua")]);
 
+/// Puts the entries of the ledger back into the line.
+pub static RESTORE_LINE: Script = Script::new("restore_line", &[lua::LINE, include_str!("../lua/restore_line.lua")]);
+
 /// Reads the state of many orders of an epoch.
 pub static READ_ORDERS: Script = Script::new("read_orders", &[include_str!("../lua/read_orders.lua")]);
 
@@ -28,4 +31,5 @@ pub static SHED: Script = Script::new("shed", &[include_str!("../lua/shed.lua")]
 pub static BAN: Script = Script::new("ban", &[include_str!("../lua/ban.lua")]);
 
 /// All of them.
-pub static ALL: [&Script; 8] = [&STATS, &RESET, &RESTORE, &READ_ORDERS, &FAIL_ORDERS, &FINISH, &SHED, &BAN];
+pub static ALL: [&Script; 9] =
+    [&STATS, &RESET, &RESTORE, &RESTORE_LINE, &READ_ORDERS, &FAIL_ORDERS, &FINISH, &SHED, &BAN];

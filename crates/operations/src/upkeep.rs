@@ -5,6 +5,7 @@ pub mod budget;
 pub mod erasure;
 mod found_gate;
 pub mod gates;
+mod lines;
 pub mod passes;
 pub mod rebuild;
 pub mod report;

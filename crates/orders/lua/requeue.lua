@@ -18,6 +18,8 @@ local per_user = tonumber(gate[1])
 local left = tonumber(redis.call('HGET', KEYS[3], 'left:' .. sku))
 if not per_user or not gate[2] or not left then return { 'not_ready' } end
 if tonumber(redis.call('HGET', KEYS[4], holder) or 0) + quantity > per_user then return { 'limit_reached' } end
+-- What came back belongs to the line (I8).
+if tonumber(redis.call('HGET', KEYS[3], 'waiting:' .. sku) or 0) > 0 then return { 'sold_out' } end
 if left >= 0 and left < quantity then return { 'sold_out' } end
 local sequence = tonumber(redis.call('HGET', KEYS[3], 'enqueued') or 0) + 1
 queue_order(KEYS[6], KEYS[5], ulid, order.user, sku, quantity, to_text(order.amount), order.currency,

@@ -3,12 +3,12 @@
 -- A transition that Redis has applied before, or that is older than its state, changes nothing. One that was read in
 -- another epoch, or that arrives during a rebuild, must be read again (G5).
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queued, 5 holders, 6 index, 7 limit in all, then one order record for each
---       transition
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 queued, 5 holders, 6 index, 7 limit in all, 8 entries, then one order record
+--       for each transition
 -- ARGV  1 JSON: closed_ttl (of a closed order, seconds), group (of the stream), runs: for each run of transitions to the
 --       same state {epoch, status, live, pay_by (ms), paid_at (ms), reason, refunded, stream_ids (one for each transition, "" for
 --       none)}
--- Reply synced, then for each transition applied, already_applied, recent (applied since less than SYNCED_MS), stale
+-- Reply synced, or free (units came back that somebody waits for: offer them), then for each transition applied, already_applied, recent (applied since less than SYNCED_MS), stale
 --       (Redis has a later state), no_record (of this epoch) or fenced
 
 local call = redis.call
@@ -56,15 +56,16 @@ local function add_to_holder(sku, user, units)
   if call('HINCRBY', holders, holder, units) <= 0 then call('HDEL', holders, holder) end
 end
 
+-- Changes that a batch shares are made once at its end: `pending` by SKU, the messages to acknowledge, and the ULIDs of
+-- the orders that leave the queue, which no message shows any more.
+local reply, pending, stream_ids, indexed = { 'synced' }, {}, {}, {}
+
 -- Returns units to the stock, up to total - held - sold. The counters no longer include this order.
 local function return_units(sku, units)
   local left, expected_left = read_stock(sku)
   if left then set_stock(sku, math.max(left, math.min(left + units, expected_left))) end
+  if tonumber(call('HGET', KEYS[3], 'waiting:' .. sku) or 0) > 0 then reply[1] = 'free' end
 end
-
--- Changes that a batch shares are made once at its end: `pending` by SKU, the messages to acknowledge, and the ULIDs of
--- the orders that leave the queue, which no message shows any more.
-local reply, pending, stream_ids, indexed = { 'synced' }, {}, {}, {}
 
 -- Returns an order, without a status if there is none.
 local function read(key)
@@ -102,6 +103,11 @@ local function sync(key, state, stream_id)
     leave_queue(queued, key, order)
     indexed[#indexed + 1] = string.sub(key, -26)
     if order.message ~= stream_id then stream_ids[#stream_ids + 1] = order.message end
+    if order.is_offer then
+      local list = read_entries(KEYS[8], user)
+      find_entry(list, string.sub(key, -26)).ended_at = '0'
+      write_entries(KEYS[8], user, list, tonumber(now))
+    end
   end
   pending[sku] = pending[sku] or 0
   if order.status == 'pending_payment' then pending[sku] = pending[sku] - units end
@@ -128,7 +134,7 @@ local function sync(key, state, stream_id)
   return 'applied'
 end
 
-local key_index = 7
+local key_index = 8
 for _, run in ipairs(options.runs) do
   run.pay_by, run.paid_at = to_text(run.pay_by), to_text(run.paid_at)
   for _, stream_id in ipairs(run.stream_ids) do
@@ -150,6 +156,6 @@ end
 
 -- Keys that the hot path creates get their TTL here, to keep the hot path short.
 if keep_until then
-  for i = 2, 6 do call('PEXPIREAT', KEYS[i], keep_until) end
+  for _, i in ipairs({ 2, 3, 4, 5, 6, 8 }) do call('PEXPIREAT', KEYS[i], keep_until) end
 end
 return reply

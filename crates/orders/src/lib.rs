@@ -4,6 +4,7 @@ pub mod dead_letters;
 pub mod doorbell;
 pub mod event_delivery;
 pub mod ledger;
+mod line;
 pub mod message_batch;
 pub mod order_list;
 pub mod order_record;

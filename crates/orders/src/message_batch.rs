@@ -17,7 +17,8 @@ use stores::{
 
 use crate::{
     dead_letters,
-    ledger::{order_changes, order_rows},
+    ledger::{line_entries, order_changes, order_rows},
+    line,
     order_record::{NewOrder, OrderState, Transition},
     stream::{self, Content, Message},
     sync::{SyncOutcome, apply_transitions},
@@ -81,6 +82,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
     dead_letter_unreadable(redis, sql, activity, messages, now).await?;
     let (readable, orders): (Vec<_>, Vec<_>) =
         messages.iter().filter_map(|message| Some((message, message.content.order()?))).unzip();
+    write_entries(redis, sql, activity, (messages, &orders), now, &mut report).await?;
     if orders.is_empty() {
         return Ok(report);
     }
@@ -113,6 +115,7 @@ pub(super) async fn write<R: Redis, S: Sql>(
 
     let mut sold_again = Position::default();
     let (mut transitions, mut letters, mut outdated) = (Vec::with_capacity(orders.len()), Vec::new(), Vec::new());
+    let (mut withdrawn, mut ended) = (Vec::new(), Vec::new());
     for (((message, order), state), answer) in readable.into_iter().zip(orders).zip(states).zip(answers) {
         if let Some(mut state) = state {
             // A ledger that was restored from a backup has an older epoch than the gate that counts the order.
@@ -130,7 +133,6 @@ pub(super) async fn write<R: Redis, S: Sql>(
             report.unanswered += 1;
             continue;
         }
-        report.failed += 1;
         let fits = remaining.get(&order.sku).is_some_and(|units| order.quantity <= *units);
         let reason = if from_old_epoch {
             stream::OLD_EPOCH
@@ -142,6 +144,12 @@ pub(super) async fn write<R: Redis, S: Sql>(
             sold_again = sold_again.max(order.position());
             NO_ROOM
         };
+        if order.offer.is_some() && reason == NO_ROOM {
+            withdrawn.push((message, order));
+            continue;
+        }
+        report.failed += 1;
+        ended.extend(order.entry(reason));
         letters.push((order.order_no.to_string(), message.text.clone(), reason));
         if from_old_epoch {
             outdated.push((message, order));
@@ -152,6 +160,12 @@ pub(super) async fn write<R: Redis, S: Sql>(
     if sold_again != Position::default() {
         // Redis sold units that the ledger has sold before: it has lost orders (G16).
         stream::stop(redis, activity, sold_again).await?;
+    }
+    for (message, order) in withdrawn {
+        line::withdraw(redis, order, &message.stream_id).await?;
+    }
+    if !ended.is_empty() {
+        line_entries::write(sql, activity, &ended.iter().collect::<Vec<_>>(), now).await?;
     }
     // I4: operators see a failed order before its buyer does.
     dead_letters::record(sql, &letters, now).await?;
@@ -168,6 +182,31 @@ pub(super) async fn write<R: Redis, S: Sql>(
         stream::fence(redis, activity, Position { epoch, sequence: 0 }, &outdated).await?;
     }
     Ok(report)
+}
+
+/// Writes what a batch says of entries of the line, and acknowledges what the ledger has. The entry of an offered order is
+/// written, too: its own message may be later, or lost.
+async fn write_entries<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    (messages, orders): (&[Message], &[&NewOrder]),
+    now: Millis,
+    report: &mut WriteReport,
+) -> Result<(), StoreError> {
+    let of_orders: Vec<_> = orders.iter().filter_map(|order| order.entry("")).collect();
+    let entries: Vec<_> = messages.iter().filter_map(|message| Some((message, message.content.entry()?))).collect();
+    let all: Vec<_> = entries.iter().map(|(_, entry)| *entry).chain(&of_orders).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let known = line_entries::write(sql, activity, &all, now).await?;
+    // A ledger that does not know the activity proves nothing (D8).
+    let (written, unknown): (Vec<_>, Vec<_>) =
+        entries.into_iter().partition(|(_, entry)| known.contains(&entry.order_no));
+    report.unanswered += unknown.len();
+    report.written += written.len();
+    line::acknowledge(redis, activity, &written).await
 }
 
 /// What the ledger answered to the insert of an order.

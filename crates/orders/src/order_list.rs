@@ -50,7 +50,7 @@ pub async fn list<R: Redis, S: Sql>(
     let loading = tickets.into_iter().map(async |tickets| {
         let mut missing = tickets?;
         missing.retain(|order_no| !orders.iter().any(|listed| listed.order_no == *order_no));
-        status::load_orders(redis, &missing).await
+        status::load_orders(redis, &missing, user).await
     });
     let (loaded, mut unread) = (join_all(loading).await, Vec::new());
     for (activity, found) in activities.iter().zip(loaded) {
@@ -75,7 +75,7 @@ async fn position<R: Redis, S: Sql>(
 ) -> Result<Option<Millis>, StoreError> {
     let order = match order_rows::load(sql, order_no).await? {
         Some(row) => Some(row.order),
-        None => status::load_order(redis, order_no).await?.order,
+        None => status::load_order_of(redis, order_no, user).await?.order,
     };
     Ok(order.filter(|order| order.user == *user).map(|order| order.created_at))
 }

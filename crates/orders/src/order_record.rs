@@ -9,6 +9,8 @@ use domain::{
 use sale::reserve::Position;
 use serde::{Serialize, Serializer};
 
+use crate::ledger::line_entries::Entry;
+
 /// What stays the same in an order's life.
 #[derive(Serialize)]
 pub struct OrderFields<'a> {
@@ -53,9 +55,27 @@ pub struct NewOrder {
     pub epoch: i64,
     /// Its number among the orders of that epoch; 0 if unknown.
     pub sequence: i64,
+    /// What an order of a unit that was offered to the line has besides.
+    pub offer: Option<Offer>,
+}
+
+/// An offer to the line (H1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// The place that its buyer had.
+    pub place: Position,
+    /// The time to pay, in milliseconds.
+    pub pay_ms: i64,
 }
 
 impl NewOrder {
+    /// Its entry in the line, if it was offered: `ended` says why that ends, and is empty otherwise.
+    pub fn entry(&self, ended: &str) -> Option<Entry> {
+        let Self { order_no, user, sku, money, created_at, offer, .. } = self.clone();
+        let place = offer?.place;
+        Some(Entry { order_no, user, sku, money, created_at, place, ended: ended.to_owned() })
+    }
+
     /// Its position in the sale.
     pub fn position(&self) -> Position {
         Position { epoch: self.epoch, sequence: self.sequence }

@@ -2,9 +2,10 @@
 
 use domain::{
     ids::{ActivityId, OrderNo, UserId},
-    order::Order,
+    order::{Order, OrderStatus},
     time::Millis,
 };
+use sale::line;
 use stores::{
     keys::Keys,
     ports::{Redis, RedisArg, StoreError},
@@ -26,6 +27,8 @@ pub struct OrderLookup {
     pub order: Option<Order>,
     /// Whether Redis has the records of all orders of the activity that have not expired.
     is_complete: bool,
+    /// While it waits in the line: the time to pay a unit that is offered, in milliseconds.
+    pub offer_ms: i64,
 }
 
 impl OrderLookup {
@@ -39,17 +42,41 @@ impl OrderLookup {
 
 /// Looks for an order in Redis.
 pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<OrderLookup, StoreError> {
+    look_up(redis, order_no, None).await
+}
+
+/// Looks for an order of a user in Redis, also among those who wait in the line.
+pub async fn load_order_of<R: Redis>(redis: &R, order_no: &OrderNo, user: &UserId) -> Result<OrderLookup, StoreError> {
+    let mut lookup = look_up(redis, order_no, Some(user)).await?;
+    if let Some(order) = lookup.order.as_mut().filter(|order| order.status == OrderStatus::Waiting) {
+        order.ahead = line::ahead(redis, order_no.activity(), &order.sku, user).await?;
+    }
+    Ok(lookup)
+}
+
+async fn look_up<R: Redis>(
+    redis: &R,
+    order_no: &OrderNo,
+    user: Option<&UserId>,
+) -> Result<OrderLookup, StoreError> {
     let keys = Keys::of(order_no.activity());
     let mut script_keys = vec![keys.order(order_no.ulid())];
-    script_keys.extend(keys.all(["stats", "gate", "queued"]));
-    let mut reply = STATUS.run(redis, script_keys, Vec::new()).await?;
-    let (order, is_complete) = match reply.text()?.as_str() {
-        "found" => (Some(parse_order(&mut reply, order_no.clone())?), true),
-        "absent" => (None, true),
-        "unknown" => (None, false),
-        word => return Err(unexpected(word)),
+    script_keys.extend(keys.all(["stats", "gate", "queued", "entries"]));
+    let name = user.map_or("", UserId::as_str);
+    let mut reply = STATUS.run(redis, script_keys, vec![name.into()]).await?;
+    let mut offer_ms = 0;
+    let (order, is_complete) = match (reply.text()?.as_str(), user) {
+        ("found", _) => (Some(parse_order(&mut reply, order_no.clone())?), true),
+        ("entry", Some(user)) => {
+            let order = parse_entry(&mut reply, order_no, user)?;
+            offer_ms = reply.int()?;
+            (Some(order), true)
+        }
+        ("absent", _) => (None, true),
+        ("unknown", _) => (None, false),
+        (word, _) => return Err(unexpected(word)),
     };
-    Ok(OrderLookup { now: Millis(reply.int()?), order, is_complete })
+    Ok(OrderLookup { now: Millis(reply.int()?), order, is_complete, offer_ms })
 }
 
 /// Returns the numbers of the orders of a user in `activity` whose tickets are noted, `sale::admission::MAX_OPEN_TICKETS` at
@@ -68,17 +95,22 @@ pub async fn load_tickets<R: Redis>(
     Ok(tickets)
 }
 
-/// Looks for `orders` of one activity in Redis. Returns those that it has.
-pub async fn load_orders<R: Redis>(redis: &R, orders: &[OrderNo]) -> Result<Vec<Order>, StoreError> {
+/// Looks for `orders` of a user and one activity in Redis. Returns those that it has; of those that wait in the line, without
+/// their place.
+pub async fn load_orders<R: Redis>(redis: &R, orders: &[OrderNo], user: &UserId) -> Result<Vec<Order>, StoreError> {
     let Some(first) = orders.first() else { return Ok(Vec::new()) };
     let keys = Keys::of(first.activity());
-    let mut script_keys = keys.all(["queued", "stats"]);
+    let mut script_keys = keys.all(["queued", "stats", "gate", "entries"]);
     script_keys.extend(orders.iter().map(|order_no| keys.order(order_no.ulid())));
-    let mut reply = LIST.run(redis, script_keys, Vec::new()).await?.after("found")?;
+    let mut reply = LIST.run(redis, script_keys, vec![user.as_str().into()]).await?.after("found")?;
     let mut found = Vec::new();
     while reply.remaining() > 0 {
         let order_no = OrderNo::new(first.activity().clone(), parse_ulid(&mut reply)?);
-        found.push(parse_order(&mut reply, order_no)?);
+        found.push(if reply.is("order", "entry")? {
+            parse_order(&mut reply, order_no)?
+        } else {
+            parse_entry(&mut reply, &order_no, user)?
+        });
     }
     Ok(found)
 }
@@ -86,6 +118,13 @@ pub async fn load_orders<R: Redis>(redis: &R, orders: &[OrderNo]) -> Result<Vec<
 fn parse_ulid(reply: &mut Reply) -> Result<Ulid, StoreError> {
     let ulid = reply.text()?;
     Ulid::from_string(&ulid).map_err(|_| unexpected(&ulid))
+}
+
+/// Parses the values of `read_entry` of `crates/stores/lua/line.lua`.
+fn parse_entry(reply: &mut Reply, order_no: &OrderNo, user: &UserId) -> Result<Order, StoreError> {
+    let (sku, money, created_at) = (reply.parse()?, reply.money()?, Millis(reply.int()?));
+    let (state, is_over) = (reply.text()?, reply.int()? == 1);
+    Ok(line::entry_as_order(order_no, user, (sku, money), created_at, &state, is_over))
 }
 
 /// Parses the values of `crates/stores/lua/read_order.lua`.

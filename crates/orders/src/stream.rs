@@ -19,7 +19,8 @@ use stores::{
 };
 
 use crate::{
-    order_record::NewOrder,
+    ledger::line_entries::Entry,
+    order_record::{NewOrder, Offer},
     scripts::{FENCE, READ_MESSAGES, START_WRITING, STOP, WRITER_IDLE},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
@@ -31,8 +32,12 @@ pub const OLD_EPOCH: &str = "old_epoch";
 /// consumer names pile up.
 const CONSUMER: &str = "writer";
 
-/// The version of the messages that this app writes, and the highest that it reads.
+/// The version of the messages of orders.
 const VERSION: i64 = 1;
+
+/// The version of messages about the line: with a kind and the entry's place (`crates/stores/lua/line.lua`). The highest that
+/// this app reads.
+const LINE_VERSION: i64 = 2;
 
 /// A message of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +55,8 @@ pub struct Message {
 pub enum Content {
     /// An order to write.
     Order(NewOrder),
+    /// An entry of the line that waits, or has ended.
+    Entry(Entry),
     /// Something that a later version of the app has written, which only that can read.
     Newer,
     /// No order.
@@ -60,9 +67,9 @@ impl Content {
     /// Reads the text of a message.
     pub fn parse(activity: &ActivityId, text: &str) -> Self {
         let version = text.split('\t').next().and_then(|version| version.parse().ok());
-        match decode_order(activity, text) {
-            Some(order) => Self::Order(order),
-            None if version.is_some_and(|version: i64| version > VERSION) => Self::Newer,
+        match decode(activity, text) {
+            Some(content) => content,
+            None if version.is_some_and(|version: i64| version > LINE_VERSION) => Self::Newer,
             None => Self::Unreadable,
         }
     }
@@ -70,6 +77,11 @@ impl Content {
     /// The order, if it is one.
     pub fn order(&self) -> Option<&NewOrder> {
         if let Self::Order(order) = self { Some(order) } else { None }
+    }
+
+    /// The entry of the line, if it is one.
+    pub fn entry(&self) -> Option<&Entry> {
+        if let Self::Entry(entry) = self { Some(entry) } else { None }
     }
 }
 
@@ -110,22 +122,36 @@ async fn read<R: Redis>(
 
 /// An order as a message, for a dead letter: without the orders ahead of it.
 pub fn encode_order(order: &NewOrder) -> String {
-    let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch, sequence } =
-        order;
+    let NewOrder { order_no, user, sku, quantity, money, created_at, epoch, sequence, offer: _ } = order;
+    let Money { amount, currency } = money;
     let (ulid, created_at) = (order_no.ulid(), created_at.0);
     format!(
         "{VERSION}\t{ulid}\t{user}\t{sku}\t{quantity}\t{amount}\t{currency}\t{created_at}\t{epoch}\t{sequence}\t0\t0"
     )
 }
 
-/// Parses what [`encode_order`] and `queue_order` of `crates/stores/lua/order.lua` write.
+/// Parses the message of an order.
 pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder> {
-    let [version, ulid, user, sku, quantity, amount, currency, created_at, epoch, sequence, _, _]: [&str; 12] =
-        text.split('\t').collect::<Vec<_>>().try_into().ok()?;
-    if version != VERSION.to_string() {
+    decode(activity, text).and_then(|content| content.order().cloned())
+}
+
+/// Parses what [`encode_order`], and `queue_order` and `send_entry` of `crates/stores/lua`, write.
+fn decode(activity: &ActivityId, text: &str) -> Option<Content> {
+    let fields: Vec<&str> = text.split('\t').collect();
+    let (version, line) = match fields.get(12..)? {
+        [] => (VERSION, None),
+        [kind, place] => {
+            let (epoch, sequence) = place.split_once(' ')?;
+            (LINE_VERSION, Some((*kind, Position { epoch: epoch.parse().ok()?, sequence: sequence.parse().ok()? })))
+        }
+        _ => return None,
+    };
+    let [found_version, ulid, user, sku, quantity, amount, currency, created_at, epoch, sequence, _, _] =
+        *fields.first_chunk::<12>()?;
+    if found_version != version.to_string() {
         return None;
     }
-    Some(NewOrder {
+    let order = NewOrder {
         order_no: OrderNo::parse(&format!("{activity}.{ulid}")).ok()?,
         user: UserId::parse(user).ok()?,
         sku: SkuId::parse(sku).ok()?,
@@ -134,7 +160,15 @@ pub(crate) fn decode_order(activity: &ActivityId, text: &str) -> Option<NewOrder
         created_at: Millis(created_at.parse().ok()?),
         epoch: epoch.parse().ok()?,
         sequence: sequence.parse().ok()?,
-    })
+        offer: None,
+    };
+    let Some((kind, place)) = line else { return Some(Content::Order(order)) };
+    if let Some(pay_ms) = kind.strip_prefix("offer:") {
+        let offer = Some(Offer { place, pay_ms: pay_ms.parse().ok()? });
+        return Some(Content::Order(NewOrder { offer, ..order }));
+    }
+    let ended = if kind == "join" { "" } else { kind };
+    NewOrder { offer: Some(Offer { place, pay_ms: 0 }), ..order }.entry(ended).map(Content::Entry)
 }
 
 /// Counts the messages in an activity's stream.

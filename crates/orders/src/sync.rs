@@ -4,6 +4,7 @@
 //! later, that Redis still has it: Redis may lose its last writes.
 
 use domain::ids::ActivityId;
+use sale::line;
 use serde::{Deserialize, Serialize};
 use stores::{
     keys::{Keys, WRITER_GROUP},
@@ -25,6 +26,9 @@ const _: () = assert!(CLOSED_ORDER_TTL_SECONDS * 1_000 > domain::ticket::MAX_LIF
 
 /// Maximum number of transitions in one script call.
 pub const BATCH_SIZE: usize = 500;
+
+/// Calls that offer what one batch of transitions returned to the stock: each order of it may have had several units.
+const OFFER_BATCHES: usize = 20;
 
 /// Result of one transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -80,7 +84,7 @@ pub async fn apply_transitions<R: Redis>(
     let keys = Keys::of(activity);
     let mut outcomes = Vec::with_capacity(transitions.len());
     for batch in transitions.chunks(BATCH_SIZE) {
-        let mut script_keys = keys.all(["gate", "orders", "stats", "queued", "holders", "index", "rate:all"]);
+        let mut script_keys = keys.all(["gate", "orders", "stats", "queued", "holders", "index", "rate:all", "entries"]);
         script_keys.extend(batch.iter().map(|transition| keys.order(transition.order_no.ulid())));
         let runs = batch.chunk_by(|one, next| one.state == next.state).map(|group| Run {
             epoch: group[0].state.epoch,
@@ -88,9 +92,14 @@ pub async fn apply_transitions<R: Redis>(
             stream_ids: group.iter().map(|transition| transition.stream_id.as_str()).collect(),
         });
         let options = Options { closed_ttl: CLOSED_ORDER_TTL_SECONDS, group: WRITER_GROUP, runs: runs.collect() };
-        let mut reply = SYNC.run_with(redis, script_keys, &options).await?.after("synced")?;
+        let mut reply = SYNC.run_with(redis, script_keys, &options).await?;
+        let came_back = reply.is("free", "synced")?;
         for _ in batch {
             outcomes.push(reply.parse()?);
+        }
+        if came_back {
+            // What is not offered now, the next sweep offers.
+            let _ = line::offer(redis, activity, OFFER_BATCHES).await;
         }
     }
     Ok(outcomes)

@@ -5,7 +5,7 @@
 -- what the ledger holds.
 --
 -- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index, 5 holders, 6 queued
--- ARGV  1 JSON: version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch (the ledger's), mode, gate {field: value}, skus: for each {sku, total, price, currency}
+-- ARGV  1 JSON: version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch (the ledger's), mode, gate {field: value}, skus: for each {sku, total, price, currency, line (how many may wait)}
 -- Mode  "replace" updates a gate of this version or an older one; "if_older" only an older one, so that only the first
 --       warm-up to this version applies; "rebuild" as "replace", also while the gate is marked `restoring`
 -- Reply done | stale (a newer version or epoch is there; for "if_older", also this version) | no_gate (no complete gate
@@ -36,7 +36,7 @@ for _, entry in ipairs(options.skus) do
   -- Redis may count units that a restored ledger lost. Then nothing is left, and the operator's other changes are applied.
   local left = total < 0 and -1 or math.max(0, total - counted)
   skus[#skus + 1] = sku
-  plan[#plan + 1] = { sku = sku, total = total, price = entry.price, currency = entry.currency, left = left }
+  plan[#plan + 1] = { sku = sku, total = total, price = entry.price, currency = entry.currency, line = entry.line, left = left }
 end
 
 for field, value in pairs(options.gate) do redis.call('HSET', KEYS[1], field, value) end
@@ -46,6 +46,11 @@ if not keeps_lowered then redis.call('HDEL', KEYS[1], 'lowered') end
 for _, entry in ipairs(plan) do
   redis.call('HSET', KEYS[1], 'total:' .. entry.sku, entry.total, 'price:' .. entry.sku, entry.price,
     'currency:' .. entry.sku, entry.currency)
+  if entry.line > 0 then
+    redis.call('HSET', KEYS[1], 'line:' .. entry.sku, entry.line)
+  else
+    redis.call('HDEL', KEYS[1], 'line:' .. entry.sku)
+  end
   -- During a rebuild nothing is on sale: finish.lua sets the stock.
   if not gate[3] then set_stock(entry.sku, entry.left) end
 end

@@ -94,7 +94,11 @@ impl GateCache {
             ReserveOutcome::Refused(Code::Banned, _) if self.banned.len() < MAX_BANS => {
                 self.banned.insert((request.user.clone(), request.ip.clone()), now);
             }
-            // A new order means that units are available again. Another answer to a refreshing request leaves that open:
+            // One unit may be had, now or later.
+            ReserveOutcome::OnlyOneByOne | ReserveOutcome::WaitsAlready(_) => {
+                self.shortages.remove(&request.sku);
+            }
+            // A new order means that units are available again, and a new entry that the line has room. Another answer to a refreshing request leaves that open:
             // without the entry, the next requests do not wait for one another.
             ReserveOutcome::Queued(_) | ReserveOutcome::Refused(..) | ReserveOutcome::PriceChanged(_) => {
                 let has_new_order = matches!(reply.outcome, ReserveOutcome::Queued(_)) && !reply.is_repeat;

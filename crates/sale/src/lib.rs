@@ -5,6 +5,7 @@ pub mod gate_cache;
 pub mod instance_counts;
 pub mod ledger;
 pub mod limits;
+pub mod line;
 pub mod published;
 pub mod read_gate;
 pub mod reserve;

@@ -19,10 +19,21 @@ use crate::{ledger::activities::UnitsLeft, scripts::READ_GATE};
 pub struct SkuStock {
     /// The SKU.
     pub sku: SkuId,
-    /// Units left; -1 if unlimited, `None` if the stock is not loaded yet.
+    /// Units left; -1 if unlimited, `None` if the stock is not loaded yet. What somebody waits for is not left (I8).
     pub left: Option<i64>,
+    /// How many wait for a unit.
+    pub waiting: i64,
+    /// How many may; 0 without a line.
+    pub line_units: i64,
     /// Units on sale; negative if unlimited.
     pub total: i64,
+}
+
+impl SkuStock {
+    /// Whether there are neither units nor room in a line.
+    fn is_sold_out(&self) -> bool {
+        self.left == Some(0) && self.waiting >= self.line_units
+    }
 }
 
 /// Gate and stock, read at one instant.
@@ -70,7 +81,7 @@ impl GateSnapshot {
             version: self.version,
             announcement: self.announcement.clone(),
             jitter_ms: gate::jitter_ms(self.visitors, self.total_units()),
-            sold_out: self.skus.iter().filter(|sku| sku.left == Some(0)).map(|sku| sku.sku.clone()).collect(),
+            sold_out: self.skus.iter().filter(|sku| sku.is_sold_out()).map(|sku| sku.sku.clone()).collect(),
             start_key: (phase == Phase::Open && !self.gate.shed).then(|| self.gate.start_key.clone()),
         }
     }
@@ -88,7 +99,8 @@ pub async fn read_gate<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Opt
     let announcement = Announcement::from_text(&reply.text()?).unwrap_or_default();
     let mut skus = Vec::new();
     while reply.remaining() > 0 {
-        skus.push(SkuStock { sku: reply.parse()?, left: reply.text()?.parse().ok(), total: reply.int()? });
+        let (sku, left, total) = (reply.parse()?, reply.text()?.parse().ok(), reply.int()?);
+        skus.push(SkuStock { sku, left, total, waiting: reply.int()?, line_units: reply.int()? });
     }
     Ok(Some(GateSnapshot { now, gate, visitors, version, announcement, skus }))
 }
@@ -100,7 +112,9 @@ mod tests {
     use super::*;
 
     fn snapshot(state: ActivityState, shed: bool) -> GateSnapshot {
-        let sku = |sku: &str, left| SkuStock { sku: SkuId::parse(sku).expect("SKU"), left, total: 3 };
+        let sku = |sku: &str, left| {
+            SkuStock { sku: SkuId::parse(sku).expect("SKU"), left, total: 3, waiting: 0, line_units: 0 }
+        };
         let start_key = "key".to_owned();
         GateSnapshot {
             now: Millis(0),
@@ -135,6 +149,16 @@ mod tests {
         assert_eq!(document.sold_out.iter().map(SkuId::as_str).collect::<Vec<_>>(), ["gone"]);
         assert_eq!((document.server_time, document.version, document.jitter_ms), (Millis(1_000), 1, 100));
         assert_eq!(document.announcement.to_text(), r#"{"en":"Hello"}"#);
+    }
+
+    #[test]
+    fn a_sku_with_room_in_its_line_is_not_sold_out() {
+        let mut snapshot = snapshot(ActivityState::Published, false);
+        snapshot.skus[1].line_units = 2;
+        for (waiting, is_sold_out) in [(0, false), (1, false), (2, true), (3, true)] {
+            snapshot.skus[1].waiting = waiting;
+            assert_eq!(!snapshot.document(Millis(1_000)).sold_out.is_empty(), is_sold_out, "{waiting}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use stores::{
     ports::{Redis, RedisArg, StoreError},
     reply::{Reply, unexpected},
 };
+use ulid::Ulid;
 
 use crate::{
     limits::{self, RateLimitStatus},
@@ -94,8 +95,12 @@ impl Gate {
 /// Result of a reservation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReserveOutcome {
-    /// The order holds units, or held them when this ticket was first used (a repeat).
+    /// The order holds units, or held them when this ticket was first used (a repeat); or it waits in the line (H1).
     Queued(Box<Order>),
+    /// Refused: none is left for more than one unit, or somebody waits; one unit can be waited for.
+    OnlyOneByOne,
+    /// Refused: the user waits for a unit of the SKU with this order's number.
+    WaitsAlready(OrderNo),
     /// Refused, with the milliseconds to wait (0 if waiting does not help).
     Refused(Code, i64),
     /// Fewer units are left than requested: as many.
@@ -158,6 +163,8 @@ pub async fn reserve<R: Redis>(
         keys.ip("rate", ip),
         keys.ip("abuse", ip),
         keys.ip("suspect", ip),
+        keys.named("entries"),
+        keys.line(&request.sku),
     ]);
     limits::push_counts(&request.counts, &keys, &mut script_keys, &mut args);
     let reply = RESERVE.run(redis, script_keys, args).await?;
@@ -169,17 +176,31 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveRepl
     let rate_limits = limits::parse_rate_limits(&reply.text()?);
     let mut position = Position::default();
     let outcome = match word.as_str() {
-        "queued" | "repeated" => {
-            let order = parse_order(&mut reply, request)?;
+        "queued" | "repeated" | "joined" | "rejoined" => {
+            let mut order = parse_order(&mut reply, request)?;
+            if word.ends_with("joined") {
+                order.status = OrderStatus::Waiting;
+            }
             position = Position { epoch: reply.int()?, sequence: reply.int()? };
             ReserveOutcome::Queued(Box::new(order))
         }
         "insufficient_stock" => ReserveOutcome::InsufficientStock(reply.int()?),
         "price_changed" => ReserveOutcome::PriceChanged(reply.money()?),
+        "sold_out" => match reply.int()? {
+            0 => ReserveOutcome::Refused(Code::SoldOut, 0),
+            _ => ReserveOutcome::OnlyOneByOne,
+        },
+        "limit_reached" => match reply.text()?.as_str() {
+            "0" => ReserveOutcome::Refused(Code::LimitReached, 0),
+            ulid => {
+                let ulid = Ulid::from_string(ulid).map_err(|_| unexpected(ulid))?;
+                ReserveOutcome::WaitsAlready(OrderNo::new(request.order_no.activity().clone(), ulid))
+            }
+        },
         word => ReserveOutcome::Refused(Code::parse(word).ok_or_else(|| unexpected(word))?, reply.int()?),
     };
     let gate = if reply.remaining() > 0 { Some(Gate::read(&mut reply)?) } else { None };
-    Ok(ReserveReply { now, rate_limits, gate, is_repeat: word == "repeated", position, outcome })
+    Ok(ReserveReply { now, rate_limits, gate, is_repeat: matches!(word.as_str(), "repeated" | "rejoined"), position, outcome })
 }
 
 pub(crate) fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {

@@ -3,7 +3,16 @@
 use stores::{lua, script::Script};
 
 /// Decides one reservation.
-pub static RESERVE: Script = Script::new("reserve", &[lua::LIMITS, lua::ORDER, include_str!("../lua/reserve.lua")]);
+pub static RESERVE: Script = Script::new("reserve", &[lua::LIMITS, lua::ORDER, lua::LINE, include_str!("../lua/reserve.lua")]);
+
+/// Finds the SKUs with units left that somebody waits for.
+pub static LINE_SKUS: Script = Script::new("line_skus", &[include_str!("../lua/line_skus.lua")]);
+
+/// Offers units that came back to those who wait longest.
+pub static OFFER: Script = Script::new("offer", &[lua::LINE, include_str!("../lua/offer.lua")]);
+
+/// Ends an entry of the line.
+pub static LEAVE: Script = Script::new("leave", &[lua::LINE, include_str!("../lua/leave.lua")]);
 
 /// Checks bans and limits before a challenge or a ticket is issued.
 pub static PRECHECK: Script = Script::new("precheck", &[lua::LIMITS, include_str!("../lua/precheck.lua")]);
@@ -21,4 +30,14 @@ pub static WARM_UP: Script = Script::new("warm_up", &[lua::STOCK, include_str!("
 pub static LOWER_TOTALS: Script = Script::new("lower_totals", &[lua::STOCK, include_str!("../lua/lower_totals.lua")]);
 
 /// All of them.
-pub static ALL: [&Script; 6] = [&RESERVE, &PRECHECK, &ADMIT, &READ_GATE, &WARM_UP, &LOWER_TOTALS];
+pub static ALL: [&Script; 9] = [
+    &RESERVE,
+    &LINE_SKUS,
+    &OFFER,
+    &LEAVE,
+    &PRECHECK,
+    &ADMIT,
+    &READ_GATE,
+    &WARM_UP,
+    &LOWER_TOTALS,
+];

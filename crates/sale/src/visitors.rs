@@ -1,8 +1,8 @@
 //! What visitors see of activities, made from an instance's copies of the ledger and of Redis (A4, C8, F1).
 
 use domain::{
-    activity::{ActivitySpec, ActivityState, Phase},
-    api::visitors::{self as api, ActivityDocument, ActivitySummary, PublicEligibility, SkuStock},
+    activity::{ActivitySpec, ActivityState, LineMode, Phase},
+    api::visitors::{self as api, ActivityDocument, ActivitySummary, PublicEligibility, PublicLine, SkuStock},
     gate::GateDocument,
     ids::ActivityId,
     time::Millis,
@@ -79,6 +79,7 @@ impl CachedActivity {
                 currency: &sku.currency,
                 total: stock.map_or(sku.total, |stock| stock.total),
                 left: stock.and_then(|stock| stock.left),
+                waiting: stock.filter(|stock| stock.line_units > 0).map(|stock| stock.waiting),
                 as_of: gate.map(|cached| cached.snapshot.now),
             }
         });
@@ -95,6 +96,8 @@ impl CachedActivity {
             human_check: spec.human_check,
             checkout: spec.checkout,
             max_wait_seconds: spec.max_wait_seconds,
+            line: (spec.line.mode != LineMode::None)
+                .then(|| PublicLine { mode: spec.line.mode, offer_seconds: spec.offer_seconds() }),
             eligibility: PublicEligibility {
                 members_only: spec.eligibility.members_only,
                 min_level: spec.eligibility.min_level,

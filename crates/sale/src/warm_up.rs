@@ -105,11 +105,15 @@ pub async fn warm_up<R: Redis>(
         "max_wait_ms": spec.max_wait_seconds * 1000,
         "per_user": spec.per_user,
         "pay_timeout_ms": spec.pay_timeout_seconds * 1000,
+        "offer_ms": spec.offer_seconds() * 1000,
         "limit_user": limit_user,
         "limit_ip": limit_ip,
         "limit_all": limit_all,
     });
-    let terms = |sku: &Sku| json!({ "sku": sku.sku, "total": sku.total, "price": sku.price, "currency": sku.currency });
+    let terms = |Sku { sku, total, price, currency, .. }: &Sku| {
+        let line = spec.line.max_units(*total);
+        json!({ "sku": sku, "total": total, "price": price, "currency": currency, "line": line })
+    };
     let options = json!({
         "version": activity.version,
         "group": WRITER_GROUP,

@@ -8,7 +8,9 @@
 -- orders that were ahead, and ms to wait.
 
 -- The fields of a message: version, ULID, user, SKU, quantity, amount, currency, created_at, epoch, sequence, ahead, wait (ms).
-local MESSAGE = '^(%S+) 1\t[^\t]*' .. string.rep('\t([^\t]*)', 10) .. '$'
+-- Version 2 is about an entry of the line (line.lua), and has two more: kind, and the entry's epoch and sequence. The kind is
+-- `join`, `offer:` and the ms to pay (it is an order, with a sequence of its own), or why the entry ended.
+local MESSAGE = '^(%S+) ([12])\t[^\t]*' .. string.rep('\t([^\t]*)', 10) .. '(.*)$'
 
 -- Queues an order. The stream comes first: if it refuses the message, nothing has been written.
 local function queue_order(queued, stream, ulid, ...)
@@ -19,15 +21,22 @@ end
 
 -- Reads the value of a field of `queued`; nil if it is not one of this version.
 local function parse_queued(text)
-  local id, user, sku, quantity, amount, currency, created_at, epoch, sequence, ahead, wait_ms = string.match(text, MESSAGE)
-  return id and { status = 'queued', message = id, user = user, sku = sku, quantity = quantity, amount = amount,
+  local id, version, user, sku, quantity, amount, currency, created_at, epoch, sequence, ahead, wait_ms, rest =
+    string.match(text, MESSAGE)
+  if not id or (version == '1') ~= (rest == '') then return end
+  local kind = string.match(rest, '^\t([^\t]+)\t%d+ %d+$')
+  if version == '2' and not kind then return end
+  local status = (version == '1' or string.sub(kind, 1, 6) == 'offer:') and 'queued' or 'waiting'
+  return { status = status, is_offer = version == '2', message = id, user = user, sku = sku, quantity = quantity, amount = amount,
     currency = currency, created_at = created_at, epoch = epoch, sequence = sequence, ahead = ahead, wait_ms = wait_ms }
 end
 
--- Returns an order if it is queued; false if it was queued by a later version of the app.
+-- Returns an order if it is queued; false if it was queued by a later version of the app. What waits in the line is none.
 local function read_queued(queued, ulid)
   local text = redis.call('HGET', queued, ulid)
-  if text then return parse_queued(text) or false end
+  local order = text and parse_queued(text)
+  if text and not order then return false end
+  if order and order.status == 'queued' then return order end
 end
 
 -- Whether the stream has a message.

@@ -2,7 +2,7 @@
 //!
 //! All keys of one activity share the hash tag `{<activity>}`, so that one script touches one cluster slot.
 
-use domain::ids::{ActivityId, UserId};
+use domain::ids::{ActivityId, SkuId, UserId};
 use ulid::Ulid;
 
 /// Sorted set of the activities whose orders were written in the last second, with the time of the latest start.
@@ -35,7 +35,8 @@ impl Keys {
 
     /// A key that is named only by its kind: `gate`, `orders` (stream), `queued` (hash of the orders that are not written),
     /// `stats` (counters, and the units left of each SKU; -1 if it is unlimited), `holders` (hash of live units by SKU and
-    /// user, bounded by the stock), `index`, `visitors` or `rate:all`.
+    /// user, bounded by the stock), `index`, `visitors`, `entries` (hash of the entries of
+    /// the line by user) or `rate:all`.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
@@ -45,6 +46,12 @@ impl Keys {
     #[must_use]
     pub fn all<const N: usize>(&self, names: [&str; N]) -> Vec<String> {
         names.map(|name| self.named(name)).into()
+    }
+
+    /// Sorted set of the users who wait for a unit of a SKU, by epoch and sequence (H1).
+    #[must_use]
+    pub fn line(&self, sku: &SkuId) -> String {
+        format!("{}line:{sku}", self.prefix)
     }
 
     /// Record of an order that has left the queue. It is also the outcome of its ticket, since both have the same ULID.

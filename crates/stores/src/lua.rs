@@ -4,6 +4,8 @@
 pub const LIMITS: &str = include_str!("../lua/limits.lua");
 /// Writing of order records.
 pub const ORDER: &str = include_str!("../lua/order.lua");
+/// Reading and changing of the line.
+pub const LINE: &str = include_str!("../lua/line.lua");
 /// Reading of order records.
 pub const READ_ORDER: &str = include_str!("../lua/read_order.lua");
 /// Stock and its counters.

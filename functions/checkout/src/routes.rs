@@ -1,7 +1,7 @@
 //! Routes the requests of this function, after checking that the order is the caller's.
 
-use domain::http::routes::Checkout;
-use orders::{ledger::order_rows, status::load_order};
+use domain::{http::routes::Checkout, order::OrderStatus};
+use orders::{ledger::order_rows, status::load_order_of};
 use platform::{
     auth,
     http::{ApiError, Request, Response},
@@ -18,13 +18,14 @@ pub async fn route(request: &Request) -> Result<Response, ApiError> {
     let order_no = auth::order_no(order_no).await?;
     let order = match order_rows::load(&SpinLedger::open().await, &order_no).await? {
         Some(row) => row.order,
-        None => load_order(&SpinRedis, &order_no).await?.order.ok_or_else(auth::order_not_found)?,
+        None => load_order_of(&SpinRedis, &order_no, &user).await?.order.ok_or_else(auth::order_not_found)?,
     };
     if order.user != user {
         return Err(auth::order_not_found());
     }
     match endpoint {
         Checkout::Pay => pay::post(request, &order).await,
+        Checkout::Cancel if order.status == OrderStatus::Waiting => cancel::leave_line(order).await,
         Checkout::Cancel => cancel::post(&order_no).await,
         Checkout::Refund => refund::post(&order_no).await,
     }

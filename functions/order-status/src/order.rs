@@ -12,7 +12,11 @@ use domain::{
     order::{Order, OrderStatus},
     time::{Millis, ceil_seconds},
 };
-use orders::{dead_letters, ledger::order_rows, status::load_order};
+use orders::{
+    dead_letters,
+    ledger::{line_entries, order_rows},
+    status::load_order_of,
+};
 use platform::{
     auth, clock,
     http::{ApiError, Request, Response},
@@ -35,15 +39,15 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
     if !is_last && MISSING.with_borrow(is_missing) {
         return Err(auth::order_not_found());
     }
-    let (order, now) = load(&order_no, is_last).await?;
+    let (order, now, offer_ms) = load(&order_no, &user, is_last).await?;
     let Some(order) = order else {
         MISSING.with_borrow_mut(|missing| missing.record(order_no, clock::now()));
         return Err(auth::order_not_found());
     };
-    if user.is_some_and(|user| user != order.user) {
+    if user != order.user {
         return Err(auth::order_not_found());
     }
-    Ok(order_response(request, &order, now))
+    Ok(order_response(request, &order, now, offer_ms))
 }
 
 /// Whether the caller says that it will not look again.
@@ -55,12 +59,13 @@ fn is_last(request: &Request) -> Result<bool, Problem> {
     }
 }
 
-/// Loads an order, and the time. Without Redis, an order that the ledger does not have may be queued: that is an error.
-async fn load(order_no: &OrderNo, is_last: bool) -> Result<(Option<Order>, Millis), ApiError> {
-    let lookup = match load_order(&SpinRedis, order_no).await {
+/// Loads an order, the time, and while it waits in the line the time to pay an offer (ms). Without Redis, an order that the
+/// ledger does not have may be queued: that is an error.
+async fn load(order_no: &OrderNo, user: &UserId, is_last: bool) -> Result<(Option<Order>, Millis, i64), ApiError> {
+    let lookup = match load_order_of(&SpinRedis, order_no, user).await {
         Err(error @ StoreError::RedisUnavailable(_)) => {
             let order = load_from_ledger(order_no).await?.ok_or(error)?;
-            return Ok((Some(order), clock::now()));
+            return Ok((Some(order), clock::now(), 0));
         }
         lookup => lookup?,
     };
@@ -71,26 +76,30 @@ async fn load(order_no: &OrderNo, is_last: bool) -> Result<(Option<Order>, Milli
         Some(order) if !is_overdue(&order) => Some(order),
         order => load_from_ledger(order_no).await?.or(order),
     };
-    Ok((order, lookup.now))
+    Ok((order, lookup.now, lookup.offer_ms))
 }
 
 async fn load_from_ledger(order_no: &OrderNo) -> Result<Option<Order>, ApiError> {
     let ledger = SpinLedger::open().await;
     match order_rows::load_effective(&ledger, order_no, Clock::Ledger).await? {
         Some(order) => Ok(Some(order)),
-        // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4).
-        None => Ok(dead_letters::load_failed_order(&ledger, order_no).await?),
+        // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4). So does who
+        // waited in a line.
+        None => match dead_letters::load_failed_order(&ledger, order_no).await? {
+            None => Ok(line_entries::load(&ledger, order_no, clock::now()).await?),
+            failed => Ok(failed),
+        },
     }
 }
 
-/// Verifies the request's bearer credential and the order number, without a store. Returns the user of a sign-in token,
-/// who may see their own orders; `None` for the ticket that made the order.
-async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Option<UserId>), ApiError> {
+/// Verifies the request's bearer credential and the order number, without a store. Returns the user of a sign-in token, who
+/// may see their own orders, or of the ticket that made the order.
+async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, UserId), ApiError> {
     let bearer = request.bearer().unwrap_or_default();
     // Tickets begin with their format version, `1.`; a JSON Web Token begins with the base64 of `{"`.
     if !bearer.starts_with("1.") {
         let user = auth::user(request).await?.sub;
-        return Ok((auth::order_no(order_no).await?, Some(user)));
+        return Ok((auth::order_no(order_no).await?, user));
     }
     let ticket = settings::load(settings::TICKET_KEYS)
         .await?
@@ -100,22 +109,24 @@ async fn authenticate(request: &Request, order_no: &str) -> Result<(OrderNo, Opt
     if own.to_string() != order_no {
         return Err(auth::order_not_found());
     }
-    Ok((own, None))
+    Ok((own, ticket.user))
 }
 
-fn order_response(request: &Request, order: &Order, now: Millis) -> Response {
+fn order_response(request: &Request, order: &Order, now: Millis, offer_ms: i64) -> Response {
     let response = Response::json(200, order).unless_unchanged(request);
     // Back shows what the browser stored without asking, to the next user of the device.
     let mut response = response.header("cache-control", "no-store");
-    if let Some(seconds) = retry_after_seconds(order, now) {
+    if let Some(seconds) = retry_after_seconds(order, now, offer_ms) {
         response = response.header("retry-after", seconds.to_string());
     }
     response
 }
 
 /// Returns when to poll again, in seconds; `None` if the status will not change without an action.
-fn retry_after_seconds(order: &Order, now: Millis) -> Option<i64> {
+fn retry_after_seconds(order: &Order, now: Millis, offer_ms: i64) -> Option<i64> {
     match order.status {
+        // Near the head often, far from it once a minute; never so rarely that an offer is half over when it is seen.
+        OrderStatus::Waiting => Some((5 + order.ahead / 10).min(60).min((offer_ms / 4_000).max(1))),
         OrderStatus::Queued => Some(ceil_seconds(order.estimated_wait_ms).clamp(1, 10)),
         OrderStatus::PendingPayment => Some(order.pay_by.map_or(5, |pay_by| now.seconds_until(pay_by, 1)).clamp(1, 5)),
         OrderStatus::Refunding => Some(10),

@@ -101,6 +101,17 @@ fn into_response(reply: ReserveReply, order_no: &OrderNo) -> Result<Response, Ap
             Ok(response.with_headers(limits::headers(rate_limits)))
         }
         ReserveOutcome::Refused(code, wait_ms) => Err(refusal(code, wait_ms, rate_limits, order_no).into()),
+        ReserveOutcome::OnlyOneByOne => {
+            let detail = "No unit is left, or somebody waits for it. Ask for one unit to wait in the line.";
+            let mut problem = Problem::new(Code::SoldOut, detail);
+            problem.extensions.order_no = Some(order_no.clone());
+            Err(limits::add_to_problem(problem, 0, rate_limits).into())
+        }
+        ReserveOutcome::WaitsAlready(first) => {
+            let mut problem = Problem::new(Code::LimitReached, "You wait for a unit already, with this order number.");
+            problem.extensions.order_no = Some(first);
+            Err(limits::add_to_problem(problem, 0, rate_limits).into())
+        }
         ReserveOutcome::InsufficientStock(left) => Err(insufficient_stock(left, rate_limits, order_no).into()),
         ReserveOutcome::PriceChanged(money) => {
             let mut problem = Problem::new(Code::PriceChanged, "Show the new amount, and ask the buyer again.");

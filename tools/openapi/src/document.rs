@@ -40,7 +40,7 @@ fn document() -> Value {
     codes.extend(operations.iter().flat_map(|operation| operation.components()));
     let mut webhooks: Map<String, Value> = OrderStatus::ALL
         .into_iter()
-        .filter(|status| *status != OrderStatus::Queued)
+        .filter(|status| status.has_event())
         .map(|status| order_webhook(&mut schemas, status))
         .collect();
     let part = order_webhook_of(
@@ -90,6 +90,7 @@ fn document() -> Value {
 /// The event for an order that reached a status.
 fn order_webhook(schemas: &mut Schemas, status: OrderStatus) -> (String, Value) {
     let (id, summary) = match status {
+        OrderStatus::Waiting => ("onWaiting", "Somebody waits in a line"),
         OrderStatus::Queued => ("onQueued", "An order is queued"),
         OrderStatus::PendingPayment => ("onPendingPayment", "An order waits for payment"),
         OrderStatus::Paid => ("onPaid", "An order is paid"),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    activity::{Checkout, HumanCheck, MAX_PRICE, MAX_REFUND_WINDOW_SECONDS, Phase},
+    activity::{Checkout, HumanCheck, LineMode, MAX_PRICE, MAX_REFUND_WINDOW_SECONDS, Phase},
     ids::{ActivityId, SkuId},
     language::Translations,
     money::Currency,
@@ -96,11 +96,26 @@ pub struct ActivityDocument<'a> {
     /// Maximum predicted wait in the queue, in seconds. Above it, reservations are refused.
     #[schemars(range(min = 1, max = 86_400))]
     pub max_wait_seconds: i64,
+    /// The line for units that come back; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PublicLine")]
+    pub line: Option<PublicLine>,
     /// Conditions that a user must meet.
     pub eligibility: PublicEligibility,
     /// The SKUs.
     #[schemars(length(min = 1, max = 50))]
     pub skus: Vec<SkuStock<'a>>,
+}
+
+/// The line of an activity: who comes when nothing is left may wait for one unit, and gets what comes back in that order.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct PublicLine {
+    /// Its kind.
+    pub mode: LineMode,
+    /// Seconds that a buyer has to pay a unit that was offered.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub offer_seconds: i64,
 }
 
 /// The public part of an activity's conditions.
@@ -151,6 +166,10 @@ pub struct SkuStock<'a> {
     /// Units left at `as_of`; -1 is unlimited, null is not known.
     #[schemars(range(min = -1))]
     pub left: Option<i64>,
+    /// How many wait for a unit; absent without a line. While anybody waits, `left` is 0 for everybody else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64", range(min = 0))]
+    pub waiting: Option<i64>,
     /// Redis's time when `left` was read; null if Redis is not available.
     pub as_of: Option<Millis>,
 }

@@ -14,7 +14,10 @@ FROM (
   FROM activities a
   WHERE a.id IN ({json_values})
   UNION ALL
-  SELECT s.activity, s.sku, 'back', CASE WHEN s.live >= s.total THEN 'sold_out' ELSE 'back' END
+  SELECT s.activity, s.sku, 'back', CASE
+    WHEN s.live >= s.total OR EXISTS (
+      SELECT 1 FROM line_entries e WHERE e.activity = s.activity AND e.sku = s.sku AND e.state = 'waiting'
+    ) THEN 'sold_out' ELSE 'back' END
   FROM skus s
   JOIN activities a ON a.id = s.activity
   WHERE s.activity IN ({json_values}) AND s.total >= 0

@@ -10,7 +10,7 @@ mod rehearsals;
 mod saving;
 
 use domain::{
-    activity::{ActivitySpec, ActivityState, Announcement, MAX_TOTAL, Sku},
+    activity::{ActivitySpec, ActivityState, Announcement, LineMode, MAX_TOTAL, Sku},
     ids::{ActivityId, SkuId},
     time::Millis,
 };
@@ -21,7 +21,10 @@ use sale::{
 };
 use stores::ports::{Redis, Sql, StoreError};
 
-use crate::upkeep::{budget::Budget, rebuild::Progress};
+use crate::{
+    commands::stats,
+    upkeep::{budget::Budget, rebuild::Progress},
+};
 
 const CONCURRENT_CHANGE: &str = "Another operator changed the activity at the same time. Read it again.";
 
@@ -214,6 +217,12 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
         }
         if new.spec.per_user < old.spec.per_user {
             return conflict("Buyers may hold more already: per_user cannot be lowered once the sale is published.");
+        }
+        if new.spec.line.mode == LineMode::None && old.spec.line.mode != LineMode::None {
+            let waits = stats::stats(self.redis, &new.id).await?.is_none_or(|stats| stats.skus.iter().any(|sku| sku.waiting > 0));
+            if waits {
+                return conflict("Somebody may wait in the line: it cannot be switched off.");
+            }
         }
         let mut lowered = Vec::new();
         for sku in &old.spec.skus {

@@ -49,6 +49,8 @@ pub struct SkuAudit {
     pub ledger: Option<SkuLedgerStats>,
     /// I1: `left + held + sold = total`, `left ≥ 0`, and every unit held is that of an order.
     pub i1: bool,
+    /// I8: while the sale is open, no unit is left that somebody waits for. For a moment one may be: the next sweep offers it.
+    pub i8: bool,
     /// I2: the ledger has no more live units than the total, and the SKU's row and the counters agree with its
     /// orders.
     pub i2: bool,
@@ -131,6 +133,7 @@ fn compare(redis: ActivityStats, ledger_rows: &[SkuLedgerStats], per_user: i64) 
                 && redis.held >= 0
                 && redis.held == redis.pending + redis.queued
                 && redis.sold >= 0;
+            let i8 = redis.to_offer == 0;
             let i2 = ledger.as_ref().is_none_or(|ledger| {
                 ledger.live == ledger.counted
                     && ledger.miscounted == 0
@@ -140,12 +143,12 @@ fn compare(redis: ActivityStats, ledger_rows: &[SkuLedgerStats], per_user: i64) 
             let (pending, counted) = ledger.as_ref().map_or((0, 0), |ledger| (ledger.pending, ledger.counted));
             let (pending_drift, sold_drift) = (redis.pending - pending, redis.sold - (counted - pending));
             let drift = pending_drift.abs() + sold_drift.abs();
-            SkuAudit { redis, ledger, i1, i2, i3, pending_drift, sold_drift, drift }
+            SkuAudit { redis, ledger, i1, i8, i2, i3, pending_drift, sold_drift, drift }
         })
         .collect();
     Audit {
         server_time,
-        ok: lost == 0 && skus.iter().all(|sku| sku.i1 && sku.i2 && sku.i3),
+        ok: lost == 0 && skus.iter().all(|sku| sku.i1 && sku.i2 && sku.i3 && sku.i8),
         queue,
         lost,
         drift: skus.iter().map(|sku| sku.drift).sum(),

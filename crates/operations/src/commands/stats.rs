@@ -39,6 +39,12 @@ pub struct SkuStats {
     pub pending: i64,
     /// Units sold.
     pub sold: i64,
+    /// How many wait in the line for a unit. While anybody does, `left` belongs to the line.
+    #[schemars(range(min = 0))]
+    pub waiting: i64,
+    /// I8: of `left`, what is to be offered to them. For a moment there is some: the next sweep offers it.
+    #[schemars(range(min = 0))]
+    pub to_offer: i64,
 }
 
 /// Counters of an activity in Redis at one instant.
@@ -118,7 +124,8 @@ async fn read<R: Redis>(
         let left = reply.text()?.parse().ok();
         let (held, pending, sold) = (reply.int()?, reply.int()?, reply.int()?);
         let (total, queued) = (reply.int()?, reply.int()?);
-        skus.push(SkuStats { sku, left, held, queued, pending, sold, total });
+        let (waiting, to_offer) = (reply.int()?, reply.int()?);
+        skus.push(SkuStats { sku, left, held, queued, pending, sold, total, waiting, to_offer });
     }
     let (mut refusals, mut refused_sign_ins) = (BTreeMap::new(), BTreeMap::new());
     while reply.remaining() > 0 {

@@ -219,7 +219,7 @@ async fn write_batch<R: Redis, S: Sql>(
 
 fn to_new_order(order: &Order, epoch: i64) -> NewOrder {
     let Order { order_no, user, sku, quantity, money, created_at, .. } = order.clone();
-    NewOrder { order_no, user, sku, quantity, money, created_at, epoch, sequence: 0 }
+    NewOrder { order_no, user, sku, quantity, money, created_at, epoch, sequence: 0, offer: None }
 }
 
 /// The callback of a payment whose id was lost with the ledger.
@@ -230,7 +230,7 @@ fn lost_payment(order: &Order) -> Callback {
 /// Advances an order in the ledger from `status` to its status in Redis, by single transitions. A paid order that finds
 /// no room any more is advanced to its refund.
 async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, now: Millis) -> Result<(), StoreError> {
-    use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding};
+    use OrderStatus::{Cancelled, Expired, Failed, Paid, PendingPayment, Queued, Refunded, Refunding, Waiting};
     let (order_no, reason) = (&order.order_no, order.reason.as_deref().unwrap_or_default());
     if let (PendingPayment, PendingPayment, Some(url)) = (status, order.status, &order.checkout_url) {
         order_changes::restart_payment(sql, order_no, url, now).await?;
@@ -257,7 +257,7 @@ async fn advance_order<S: Sql>(sql: &S, order: &Order, mut status: OrderStatus, 
             Refunding => callback_rows::refund_late_payment(sql, &lost_payment(order), now).await.map(|_| step),
             Refunded => callback_rows::mark_refunded(sql, order_no, now).await.map(|_| step),
             // No transition of a row leads to these.
-            Queued | PendingPayment | Failed => return Ok(()),
+            Waiting | Queued | PendingPayment | Failed => return Ok(()),
         }?;
     }
     Ok(())

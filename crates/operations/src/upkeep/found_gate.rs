@@ -1,6 +1,7 @@
 //! The gate as a rebuild finds it.
 
 use domain::{activity::ActivityState, ids::ActivityId};
+use sale::reserve::Position;
 use stores::{
     keys::Keys,
     ports::{Redis, RedisArg, StoreError},
@@ -17,11 +18,18 @@ pub(super) struct FoundGate {
     pub restored: i64,
     pub restored_after: String,
     pub to_restore: i64,
+    /// The place of the last entry of the line that a rebuild has restored.
+    pub line_after: Position,
+}
+
+fn parse_place(text: &str) -> Option<Position> {
+    let (epoch, sequence) = text.split_once(' ')?;
+    Some(Position { epoch: epoch.parse().ok()?, sequence: sequence.parse().ok()? })
 }
 
 impl FoundGate {
     pub async fn read<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Self, StoreError> {
-        let fields = ["epoch", "state", "stopped", "restoring", "restored", "restored_after", "to_restore"];
+        let fields = ["epoch", "state", "stopped", "restoring", "restored", "restored_after", "to_restore", "line_after"];
         let mut args = vec![Keys::of(activity).named("gate").into()];
         args.extend(fields.map(RedisArg::from));
         let mut gate = Reply::new(redis.command("HMGET", args).await?);
@@ -33,6 +41,7 @@ impl FoundGate {
             restored: gate.int()?,
             restored_after: gate.text()?,
             to_restore: gate.int()?,
+            line_after: parse_place(&gate.text()?).unwrap_or_default(),
         })
     }
 

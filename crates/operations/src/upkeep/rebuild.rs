@@ -18,21 +18,31 @@
 
 use std::time::Instant;
 
-use domain::{activity::ActivityState, ids::ActivityId, time::Millis};
+use domain::{
+    activity::{ActivityState, Sku},
+    ids::ActivityId,
+    time::Millis,
+};
 use orders::{
-    ledger::order_rows,
+    ledger::{
+        line_entries::{self, Entry},
+        order_rows,
+    },
     order_writer::{self, time_since},
     resend::resend,
+    sync::CLOSED_ORDER_TTL_SECONDS,
 };
 use sale::{
     ledger::{
         activities::{self, Activity},
         epochs,
     },
+    reserve::Position,
     warm_up::{Mode, WarmUpOutcome, warm_up},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 use stores::{
     keys::Keys,
     ports::{Redis, Sql, StoreError},
@@ -42,7 +52,7 @@ use stores::{
 use crate::{
     commands::{bans, shed},
     ledger::rebuilds::{self, BegunRebuild},
-    scripts::{FINISH, RESET},
+    scripts::{FINISH, RESET, RESTORE_LINE},
     upkeep::{
         backfill::{BackfillProgress, backfill, count_indexed},
         budget::{Budget, Timer},
@@ -257,11 +267,11 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
 
     /// Deletes `gate`, raises the epoch, and creates the gate of the new epoch.
     async fn start_epoch(&self, activity: &Activity, gate: &FoundGate, lost_at: Millis) -> Result<FoundGate, Stop> {
-        self.reset(gate.epoch, None).await?;
+        self.reset(gate.epoch, &activity.spec.skus, None).await?;
         let raised = epochs::raise(self.sql, self.activity, activity.epoch, gate.epoch, lost_at).await?;
         let epoch = raised.ok_or(Stop::Overtaken)?;
         let to_restore = order_rows::count(self.sql, self.activity).await?;
-        self.reset(gate.epoch, Some((epoch, to_restore))).await?;
+        self.reset(gate.epoch, &activity.spec.skus, Some((epoch, to_restore))).await?;
         let restored_after = String::new();
         Ok(FoundGate {
             epoch,
@@ -271,13 +281,16 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             restored: 0,
             restored_after,
             to_restore,
+            line_after: Position::default(),
         })
     }
 
     /// Deletes the gate, which had `gate_epoch`. With a new epoch and the number of orders to restore, also deletes
-    /// stream, counters, stock, holders and index, and creates the gate of that epoch, marked `restoring`.
-    async fn reset(&self, gate_epoch: i64, new_gate: Option<(i64, i64)>) -> Result<(), Stop> {
-        let script_keys = Keys::of(self.activity).all(["gate", "queued", "orders", "stats", "index", "holders"]);
+    /// stream, counters, stock, holders, index and the line, and creates the gate of that epoch, marked `restoring`.
+    async fn reset(&self, gate_epoch: i64, skus: &[Sku], new_gate: Option<(i64, i64)>) -> Result<(), Stop> {
+        let keys = Keys::of(self.activity);
+        let mut script_keys = keys.all(["gate", "queued", "orders", "stats", "index", "holders", "entries"]);
+        script_keys.extend(skus.iter().map(|sku| keys.line(&sku.sku)));
         let options = ResetOptions {
             new_epoch: new_gate.map(|(epoch, _)| epoch),
             gate_epoch,
@@ -326,7 +339,11 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
                 return Ok(RebuildOutcome::Running(progress));
             }
         }
-        let script_keys = Keys::of(self.activity).all(["gate", "stats", "orders", "index", "holders"]);
+        if let Some(progress) = self.restore_line(&mut gate, timer).await? {
+            return Ok(RebuildOutcome::Running(progress));
+        }
+        let mut script_keys = Keys::of(self.activity).all(["gate", "stats", "orders", "index", "holders", "entries"]);
+        script_keys.extend(activity.spec.skus.iter().map(|sku| Keys::of(self.activity).line(&sku.sku)));
         let args = vec![gate.epoch.to_string().into(), gate.restored_after.as_str().into()];
         let mut reply = FINISH.run(self.redis, script_keys, args).await?;
         if !reply.is("done", "fenced")? {
@@ -334,6 +351,57 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         }
         Ok(RebuildOutcome::Done { orders: reply.int()?, epoch: gate.epoch })
     }
+}
+
+impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
+    /// Puts those who wait back into the line, and those who left lately beside it. Returns how far it came if the time is up.
+    async fn restore_line(&self, gate: &mut FoundGate, timer: &Timer) -> Result<Option<Progress>, Stop> {
+        let (keys, batch_size) = (Keys::of(self.activity), timer.batch_size());
+        let ended_since = timer.now().plus(-CLOSED_ORDER_TTL_SECONDS * 1_000);
+        loop {
+            let page =
+                line_entries::load_page(self.sql, self.activity, gate.line_after, ended_since, batch_size as i64).await?;
+            let Some((last, _)) = page.last() else { return Ok(None) };
+            let mut script_keys = keys.all(["gate", "stats", "entries"]);
+            script_keys.extend(page.iter().map(|(entry, _)| keys.line(&entry.sku)));
+            gate.line_after = last.place;
+            let entries = page.iter().map(|(entry, updated_at)| restored_entry(entry, *updated_at));
+            let Position { epoch, sequence } = last.place;
+            let options = json!({
+                "epoch": gate.epoch,
+                "last": format!("{epoch} {sequence}"),
+                "entries": entries.collect::<Vec<_>>(),
+            });
+            if !RESTORE_LINE.run_with(self.redis, script_keys, &options).await?.is("restored", "fenced")? {
+                return Err(Stop::Overtaken);
+            }
+            if page.len() < batch_size {
+                return Ok(None);
+            }
+            if timer.is_up() {
+                let FoundGate { epoch, restored, to_restore, .. } = *gate;
+                return Ok(Some(Progress { step: Step::Restore, orders: restored, total: to_restore, epoch }));
+            }
+        }
+    }
+}
+
+/// An entry as `crates/stores/lua/line.lua` keeps it: all texts.
+fn restored_entry(entry: &Entry, updated_at: Millis) -> Value {
+    let Entry { order_no, user, sku, money, created_at, place, ended } = entry;
+    let state = if ended.is_empty() { "waiting" } else { ended };
+    json!({
+        "user": user,
+        "ulid": order_no.ulid().to_string(),
+        "sku": sku,
+        "amount": money.amount.to_string(),
+        "currency": money.currency,
+        "created_at": created_at.0.to_string(),
+        "epoch": place.epoch.to_string(),
+        "sequence": place.sequence.to_string(),
+        "state": state,
+        "ended_at": if ended.is_empty() { String::new() } else { updated_at.0.to_string() },
+    })
 }
 
 /// Continues the rebuilds that are due, as the sweeper does, within one `budget`. Returns each with its outcome: an activity

@@ -69,6 +69,8 @@ pub struct Report {
     /// Milliseconds spent on each step.
     #[schemars(with = "BTreeMap<String, u64>")]
     pub steps_ms: BTreeMap<&'static str, i64>,
+    /// Units that were offered to those who wait in a line.
+    pub offered: i64,
     /// Activities that a store failed on: their work is left to the next sweep.
     pub stuck: BTreeSet<ActivityId>,
     /// What the log does not have yet.

@@ -37,9 +37,9 @@ pub async fn insert<S: Sql>(
     now: Millis,
 ) -> Result<(), StoreError> {
     let to_json = |order: &&NewOrder| {
-        let NewOrder { order_no, user, sku, quantity, money: Money { amount, currency }, created_at, epoch, sequence } =
-            order;
-        json!([order_no, sku, user, quantity, amount, currency, created_at.0, epoch, sequence])
+        let NewOrder { order_no, user, sku, quantity, money, created_at, epoch, sequence, offer } = order;
+        let (Money { amount, currency }, pay_ms) = (money, offer.map(|offer| offer.pay_ms));
+        json!([order_no, sku, user, quantity, amount, currency, created_at.0, epoch, sequence, pay_ms])
     };
     let rows: Vec<_> = orders.iter().map(to_json).collect();
     let statement = match sql.dialect() {

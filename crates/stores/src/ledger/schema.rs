@@ -10,12 +10,14 @@ fn migrations(dialect: Dialect) -> &'static [(i64, &'static str)] {
             (2, include_str!("../../sql/sqlite/0002_revenue_and_history.sql")),
             (3, include_str!("../../sql/sqlite/0003_presale_codes.sql")),
             (4, include_str!("../../sql/sqlite/0004_run_a_sale.sql")),
+            (5, include_str!("../../sql/sqlite/0005_line.sql")),
         ],
         Dialect::Postgres => &[
             (1, include_str!("../../sql/postgres/0001_ledger.sql")),
             (2, include_str!("../../sql/postgres/0002_revenue_and_history.sql")),
             (3, include_str!("../../sql/postgres/0003_presale_codes.sql")),
             (4, include_str!("../../sql/postgres/0004_run_a_sale.sql")),
+            (5, include_str!("../../sql/postgres/0005_line.sql")),
         ],
     }
 }
@@ -115,7 +117,7 @@ mod tests {
                 let last = statements(text).last().expect("a statement");
                 assert!(last.starts_with("INSERT INTO schema_versions"), "{last}");
                 for statement in statements(text) {
-                    let starts = ["CREATE", "INSERT", "PRAGMA", "DO"];
+                    let starts = ["CREATE", "INSERT", "PRAGMA", "DO", "DROP TRIGGER IF EXISTS"];
                     let first = statement.lines().find(|line| !line.starts_with("--")).expect("a line");
                     assert!(starts.iter().any(|word| first.starts_with(word)), "{first}");
                     let creates = statement.lines().filter(|line| line.starts_with("CREATE")).count();

@@ -1,10 +1,12 @@
 //! Saves a change of an activity in the ledger and in Redis.
 
+use domain::activity::LineMode;
 use sale::{
     ledger::{
         activities::{self, Activity},
         epochs,
     },
+    line,
     warm_up::{Mode, WarmUpOutcome, warm_up},
 };
 use stores::{
@@ -23,6 +25,9 @@ use crate::{
 
 /// Maximum number of warm-ups per change, if other requests rebuild the activity at the same time.
 const MAX_WARM_UPS: usize = 4;
+
+/// Calls that offer what a restock added, 100 units in each.
+const OFFER_BATCHES: usize = 20;
 
 const CONCURRENT_REBUILD: &str =
     "The change is saved, and the activity is being rebuilt at the same time. Read it again.";
@@ -142,6 +147,10 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
                 },
             }
             bans::copy_to_redis(self.redis, self.sql, &activity.id, self.now).await?;
+            if activity.spec.line.mode != LineMode::None {
+                // What is not offered now, the next sweep offers.
+                let _ = line::offer(self.redis, &activity.id, OFFER_BATCHES).await;
+            }
             return Ok(OperationOutcome::Done(Box::new(activity)));
         }
         conflict(CONCURRENT_REBUILD)

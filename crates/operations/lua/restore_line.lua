@@ -1,0 +1,22 @@
+-- Puts a page of the ledger's entries back into the line, in a rebuild (G5; H1). A repeated page changes nothing.
+--
+-- KEYS  1 gate, 2 stats, 3 entries, then the line of each entry's SKU
+-- ARGV  1 JSON: epoch (of the gate), last (epoch and sequence of the last entry), entries: for each {user, ulid, sku, amount,
+--       currency, created_at, epoch, sequence, state, ended_at}
+-- Reply restored | fenced (the gate has another epoch, or is complete)
+
+local options = cjson.decode(ARGV[1])
+local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring')
+if tonumber(gate[1]) ~= options.epoch or not gate[2] then return { 'fenced' } end
+local now = read_time()
+for i, entry in ipairs(options.entries) do
+  local user = entry.user
+  local list = read_entries(KEYS[3], user)
+  if not find_entry(list, entry.ulid) then
+    list[#list + 1] = entry
+    write_entries(KEYS[3], user, list, now)
+  end
+  if entry.state == 'waiting' then enter_line(KEYS[3 + i], KEYS[2], user, entry) end
+end
+redis.call('HSET', KEYS[1], 'line_after', options.last)
+return { 'restored' }

@@ -1,0 +1,155 @@
+//! The entries of lines in the ledger (H1). What happens to an entry may be written in any order, and twice, with the same result.
+
+use std::collections::BTreeMap;
+
+use domain::{
+    ids::{ActivityId, OrderNo, SkuId, UserId},
+    money::Money,
+    order::Order,
+    time::Millis,
+};
+use sale::{line::entry_as_order, reserve::Position};
+use serde_json::json;
+use stores::{
+    ledger::row_reader::RowReader,
+    ports::{Dialect, Sql, SqlValue, StoreError},
+};
+
+/// An entry, with what a message says of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The number that its order gets.
+    pub order_no: OrderNo,
+    /// Who waits.
+    pub user: UserId,
+    /// For which SKU.
+    pub sku: SkuId,
+    /// The price of the unit.
+    pub money: Money,
+    /// When they joined.
+    pub created_at: Millis,
+    /// The place in the line.
+    pub place: Position,
+    /// Why it has ended; empty while it waits.
+    pub ended: String,
+}
+
+/// Writes entries of one activity. Returns the numbers of those that the ledger has now; none if it does not know the
+/// activity.
+///
+/// # Errors
+/// See [`ledger`](super); writing them again finishes the work.
+pub async fn write<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    entries: &[&Entry],
+    now: Millis,
+) -> Result<Vec<OrderNo>, StoreError> {
+    // One row for each entry. Its end is final.
+    let mut by_number: BTreeMap<String, &Entry> = BTreeMap::new();
+    for &entry in entries {
+        let known = by_number.entry(entry.order_no.to_string()).or_insert(entry);
+        if !entry.ended.is_empty() {
+            *known = entry;
+        }
+    }
+    let rows: Vec<_> = by_number
+        .values()
+        .map(|Entry { order_no, user, sku, money, created_at, place, ended }| {
+            let state = if ended.is_empty() { "waiting" } else { "ended" };
+            let Money { amount, currency } = money;
+            json!([order_no, sku, user, amount, currency, created_at.0, place.epoch, place.sequence, state, ended])
+        })
+        .collect();
+    let params: Vec<SqlValue> = vec![json!(rows).to_string().into(), activity.as_str().into(), now.0.into()];
+    for statement in [include_str!("../../sql/line/supersede.sql"), include_str!("../../sql/line/write.sql")] {
+        sql.run(&with_rows(sql.dialect(), statement), params.clone()).await?;
+    }
+    let statement =
+        format!("SELECT order_no FROM line_entries WHERE order_no IN ({})", sql.dialect().json_values("?1"));
+    let numbers = json!(by_number.keys().collect::<Vec<_>>()).to_string();
+    let found = sql.run(&statement, vec![numbers.into()]).await?;
+    found.into_iter().map(|row| RowReader::new(row).parse(OrderNo::parse)).collect()
+}
+
+/// Names the columns of the rows that are the first parameter.
+fn with_rows(dialect: Dialect, statement: &str) -> String {
+    let (rows, value) = match dialect {
+        Dialect::Sqlite => ("json_each(?1) AS e", "e.value"),
+        Dialect::Postgres => ("jsonb_array_elements((?1::text)::jsonb) AS e", "e"),
+    };
+    let names = ["order_no", "sku", "user_id", "amount", "currency", "created_at", "epoch", "sequence", "state", "reason"];
+    let mut text = statement.replace("{rows}", rows);
+    for (index, name) in names.iter().enumerate() {
+        let column = match *name {
+            "amount" | "created_at" | "epoch" | "sequence" => format!("CAST({value} ->> {index} AS BIGINT)"),
+            _ => format!("({value} ->> {index})"),
+        };
+        text = text.replace(&format!("{{{name}}}"), &column);
+    }
+    text
+}
+
+const COLUMNS: &str = "order_no, user_id, sku, amount, currency, created_at, epoch, sequence, \
+     CASE state WHEN 'ended' THEN reason ELSE '' END";
+
+fn parse_row(row: Vec<SqlValue>) -> Result<Entry, StoreError> {
+    let mut row = RowReader::new(row);
+    Ok(Entry {
+        order_no: row.parse(OrderNo::parse)?,
+        user: row.parse(UserId::parse)?,
+        sku: row.parse(SkuId::parse)?,
+        money: row.money()?,
+        created_at: Millis(row.int()?),
+        place: Position { epoch: row.int()?, sequence: row.int()? },
+        ended: row.text()?,
+    })
+}
+
+/// Loads an entry as the order that its number names; `None` if there is none, or it was offered: then there is an order.
+/// `now` says whether the sale is over.
+pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Order>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS}, COALESCE((SELECT CASE WHEN a.state = 'closed' OR a.ends_at <= CAST(?2 AS BIGINT) THEN 1 ELSE 0 END \
+         FROM activities a WHERE a.id = activity), 1) FROM line_entries WHERE order_no = ?1 AND state <> 'offered'"
+    );
+    let Some(mut row) = sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?.pop() else {
+        return Ok(None);
+    };
+    let is_over = row.pop() == Some(SqlValue::from(1));
+    let entry = parse_row(row)?;
+    let state = if entry.ended.is_empty() { "waiting" } else { &entry.ended };
+    Ok(Some(entry_as_order(order_no, &entry.user, (entry.sku, entry.money), entry.created_at, state, is_over)))
+}
+
+/// Loads up to `limit` entries of an activity that wait or have ended since `ended_since`, with the time of their last change,
+/// in their order, after the place `after`.
+pub async fn load_page<S: Sql>(
+    sql: &S,
+    activity: &ActivityId,
+    after: Position,
+    ended_since: Millis,
+    limit: i64,
+) -> Result<Vec<(Entry, Millis)>, StoreError> {
+    let statement = format!(
+        "SELECT {COLUMNS}, updated_at FROM line_entries WHERE activity = ?1 \
+         AND (epoch, sequence) > (CAST(?2 AS BIGINT), CAST(?3 AS BIGINT)) \
+         AND (state = 'waiting' OR state = 'ended' AND updated_at > CAST(?5 AS BIGINT)) \
+         ORDER BY epoch, sequence LIMIT CAST(?4 AS BIGINT)"
+    );
+    let Position { epoch, sequence } = after;
+    let params = vec![activity.as_str().into(), epoch.into(), sequence.into(), limit.into(), ended_since.0.into()];
+    let rows = sql.run(&statement, params).await?.into_iter();
+    rows.map(|mut row| {
+        let updated_at = RowReader::new(row.split_off(row.len() - 1)).int()?;
+        Ok((parse_row(row)?, Millis(updated_at)))
+    })
+    .collect()
+}
+
+/// How many wait in the line of each activity that has one.
+pub async fn count_waiting<S: Sql>(sql: &S) -> Result<BTreeMap<ActivityId, i64>, StoreError> {
+    let statement = "SELECT activity, COUNT(*) FROM line_entries WHERE state = 'waiting' GROUP BY activity";
+    let rows = sql.run(statement, Vec::new()).await?.into_iter().map(RowReader::new);
+    rows.map(|mut row| Ok((row.parse(ActivityId::parse)?, row.int()?))).collect()
+}
