@@ -52,7 +52,9 @@ async fn write_batches(sql: &RealLedger, activity: &ActivityId, writer: u64, bat
             money: Money::new(100, "EUR"),
             created_at: NOW,
             epoch: 1,
-            sequence: 0, offer: None };
+            sequence: 0,
+            offer: None,
+        };
         let batch: Vec<_> = (0..BATCH).map(order).collect();
         match order_changes::insert(sql, activity, &batch.iter().collect::<Vec<_>>(), NOW).await {
             Err(StoreError::LedgerRefused(_)) => {}

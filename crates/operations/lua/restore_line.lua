@@ -11,6 +11,8 @@ if tonumber(gate[1]) ~= options.epoch or not gate[2] then return { 'fenced' } en
 local now = read_time()
 for i, entry in ipairs(options.entries) do
   local user = entry.user
+  -- The ledger's clock is another one.
+  if entry.ended_at ~= '' then entry.ended_at = to_text(now) end
   local list = read_entries(KEYS[3], user)
   if not find_entry(list, entry.ulid) then
     list[#list + 1] = entry

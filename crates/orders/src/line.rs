@@ -23,8 +23,9 @@ pub(super) async fn acknowledge<R: Redis>(
     if written.is_empty() {
         return Ok(());
     }
-    let messages =
-        written.iter().map(|(message, entry)| json!({ "ulid": entry.order_no.ulid().to_string(), "stream_id": message.stream_id }));
+    let messages = written
+        .iter()
+        .map(|(message, entry)| json!({ "ulid": entry.order_no.ulid().to_string(), "stream_id": message.stream_id }));
     let options = json!({ "group": WRITER_GROUP, "messages": messages.collect::<Vec<_>>() });
     let keys = Keys::of(activity);
     let mut script_keys = keys.all(["orders", "stats", "queued", "gate", "entries"]);

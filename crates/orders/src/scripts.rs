@@ -3,7 +3,8 @@
 use stores::{lua, script::Script};
 
 /// Applies order transitions of the ledger to Redis.
-pub static SYNC: Script = Script::new("sync", &[lua::LIMITS, lua::STOCK, lua::ORDER, lua::LINE, include_str!("../lua/sync.lua")]);
+pub static SYNC: Script =
+    Script::new("sync", &[lua::LIMITS, lua::STOCK, lua::ORDER, lua::LINE, include_str!("../lua/sync.lua")]);
 
 /// Reacquires released units for a late payment.
 pub static REACQUIRE: Script = Script::new("reacquire", &[lua::ORDER, include_str!("../lua/reacquire.lua")]);
@@ -12,10 +13,12 @@ pub static REACQUIRE: Script = Script::new("reacquire", &[lua::ORDER, include_st
 pub static DECLINE: Script = Script::new("decline", &[include_str!("../lua/decline.lua")]);
 
 /// Reads one order.
-pub static STATUS: Script = Script::new("status", &[lua::ORDER, lua::READ_ORDER, lua::LINE, include_str!("../lua/status.lua")]);
+pub static STATUS: Script =
+    Script::new("status", &[lua::ORDER, lua::READ_ORDER, lua::LINE, include_str!("../lua/status.lua")]);
 
 /// Reads a user's orders that the ledger does not have.
-pub static LIST: Script = Script::new("list", &[lua::ORDER, lua::READ_ORDER, lua::LINE, include_str!("../lua/list.lua")]);
+pub static LIST: Script =
+    Script::new("list", &[lua::ORDER, lua::READ_ORDER, lua::LINE, include_str!("../lua/list.lua")]);
 
 /// Acknowledges messages of the line whose entries are in the ledger.
 pub static ENTRY_WRITTEN: Script = Script::new("entry_written", &[include_str!("../lua/entry_written.lua")]);

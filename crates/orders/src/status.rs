@@ -54,11 +54,7 @@ pub async fn load_order_of<R: Redis>(redis: &R, order_no: &OrderNo, user: &UserI
     Ok(lookup)
 }
 
-async fn look_up<R: Redis>(
-    redis: &R,
-    order_no: &OrderNo,
-    user: Option<&UserId>,
-) -> Result<OrderLookup, StoreError> {
+async fn look_up<R: Redis>(redis: &R, order_no: &OrderNo, user: Option<&UserId>) -> Result<OrderLookup, StoreError> {
     let keys = Keys::of(order_no.activity());
     let mut script_keys = vec![keys.order(order_no.ulid())];
     script_keys.extend(keys.all(["stats", "gate", "queued", "entries"]));

@@ -84,7 +84,8 @@ pub async fn apply_transitions<R: Redis>(
     let keys = Keys::of(activity);
     let mut outcomes = Vec::with_capacity(transitions.len());
     for batch in transitions.chunks(BATCH_SIZE) {
-        let mut script_keys = keys.all(["gate", "orders", "stats", "queued", "holders", "index", "rate:all", "entries"]);
+        let mut script_keys =
+            keys.all(["gate", "orders", "stats", "queued", "holders", "index", "rate:all", "entries"]);
         script_keys.extend(batch.iter().map(|transition| keys.order(transition.order_no.ulid())));
         let runs = batch.chunk_by(|one, next| one.state == next.state).map(|group| Run {
             epoch: group[0].state.epoch,

@@ -155,8 +155,7 @@ pub async fn leave<R: Redis>(redis: &R, entry: &Order, by: Leaver) -> Result<Lea
     let keys = Keys::of(entry.activity());
     let mut script_keys = keys.all(["gate", "stats", "queued", "orders", "entries"]);
     script_keys.push(keys.line(&entry.sku));
-    let args =
-        vec![entry.user.as_str().into(), entry.order_no.ulid().to_string().into(), by.as_str().into()];
+    let args = vec![entry.user.as_str().into(), entry.order_no.ulid().to_string().into(), by.as_str().into()];
     Ok(match LEAVE.run(redis, script_keys, args).await?.text()?.as_str() {
         "left" => LeaveOutcome::Left,
         "offered" => LeaveOutcome::Offered,

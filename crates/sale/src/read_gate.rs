@@ -112,8 +112,12 @@ mod tests {
     use super::*;
 
     fn snapshot(state: ActivityState, shed: bool) -> GateSnapshot {
-        let sku = |sku: &str, left| {
-            SkuStock { sku: SkuId::parse(sku).expect("SKU"), left, total: 3, waiting: 0, line_units: 0 }
+        let sku = |sku: &str, left| SkuStock {
+            sku: SkuId::parse(sku).expect("SKU"),
+            left,
+            total: 3,
+            waiting: 0,
+            line_units: 0,
         };
         let start_key = "key".to_owned();
         GateSnapshot {

@@ -200,7 +200,14 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveRepl
         word => ReserveOutcome::Refused(Code::parse(word).ok_or_else(|| unexpected(word))?, reply.int()?),
     };
     let gate = if reply.remaining() > 0 { Some(Gate::read(&mut reply)?) } else { None };
-    Ok(ReserveReply { now, rate_limits, gate, is_repeat: matches!(word.as_str(), "repeated" | "rejoined"), position, outcome })
+    Ok(ReserveReply {
+        now,
+        rate_limits,
+        gate,
+        is_repeat: matches!(word.as_str(), "repeated" | "rejoined"),
+        position,
+        outcome,
+    })
 }
 
 pub(crate) fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result<Order, StoreError> {

@@ -3,7 +3,8 @@
 use stores::{lua, script::Script};
 
 /// Decides one reservation.
-pub static RESERVE: Script = Script::new("reserve", &[lua::LIMITS, lua::ORDER, lua::LINE, include_str!("../lua/reserve.lua")]);
+pub static RESERVE: Script =
+    Script::new("reserve", &[lua::LIMITS, lua::ORDER, lua::LINE, include_str!("../lua/reserve.lua")]);
 
 /// Finds the SKUs with units left that somebody waits for.
 pub static LINE_SKUS: Script = Script::new("line_skus", &[include_str!("../lua/line_skus.lua")]);
@@ -30,14 +31,5 @@ pub static WARM_UP: Script = Script::new("warm_up", &[lua::STOCK, include_str!("
 pub static LOWER_TOTALS: Script = Script::new("lower_totals", &[lua::STOCK, include_str!("../lua/lower_totals.lua")]);
 
 /// All of them.
-pub static ALL: [&Script; 9] = [
-    &RESERVE,
-    &LINE_SKUS,
-    &OFFER,
-    &LEAVE,
-    &PRECHECK,
-    &ADMIT,
-    &READ_GATE,
-    &WARM_UP,
-    &LOWER_TOTALS,
-];
+pub static ALL: [&Script; 9] =
+    [&RESERVE, &LINE_SKUS, &OFFER, &LEAVE, &PRECHECK, &ADMIT, &READ_GATE, &WARM_UP, &LOWER_TOTALS];

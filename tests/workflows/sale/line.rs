@@ -69,7 +69,10 @@ async fn what_comes_back_goes_to_those_who_wait_in_their_order() {
     for ledger in LEDGERS {
         let fixture = sold_out(ledger, 3).await;
         let joined = [join(&fixture, 4).await, join(&fixture, 5).await, join(&fixture, 6).await];
-        assert_eq!(joined.each_ref().map(|order| (order.status, order.ahead)), [(Waiting, 0), (Waiting, 1), (Waiting, 2)]);
+        assert_eq!(
+            joined.each_ref().map(|order| (order.status, order.ahead)),
+            [(Waiting, 0), (Waiting, 1), (Waiting, 2)]
+        );
         write_all(&fixture).await;
         assert_eq!(find(&fixture, 6).await.ahead, 2, "{ledger}");
         fixture.cancel(&fixture.order_no(2)).await.unwrap();
@@ -79,7 +82,11 @@ async fn what_comes_back_goes_to_those_who_wait_in_their_order() {
         assert_eq!(join(&fixture, 7).await.ahead, 2, "{ledger}");
         write_all(&fixture).await;
         let offered = find(&fixture, 4).await;
-        assert_eq!((offered.status, offered.pay_by), (PendingPayment, Some(NOW.plus(60_000))), "{ledger}: its own time");
+        assert_eq!(
+            (offered.status, offered.pay_by),
+            (PendingPayment, Some(NOW.plus(60_000))),
+            "{ledger}: its own time"
+        );
         fixture.restock(2).await;
         assert_eq!(statuses(&fixture, 4..=7).await, [PendingPayment, Queued, Queued, Waiting], "{ledger}");
         write_all(&fixture).await;
@@ -137,10 +144,13 @@ async fn who_leaves_or_may_not_buy_any_more_is_passed() {
         let left = find(&fixture, 3).await;
         assert_eq!((left.status, left.reason.as_deref()), (Cancelled, Some("left_line")), "{ledger}");
         // With another ticket the same user joins again, at the end.
-        assert_eq!(match fixture.reserve(5, "user 3", 1).await.unwrap().outcome {
-            ReserveOutcome::Queued(order) => order.ahead,
-            other => panic!("{other:?}"),
-        }, 1);
+        assert_eq!(
+            match fixture.reserve(5, "user 3", 1).await.unwrap().outcome {
+                ReserveOutcome::Queued(order) => order.ahead,
+                other => panic!("{other:?}"),
+            },
+            1
+        );
         write_all(&fixture).await;
         sweep(&fixture).await;
         let ban = format!("{{{}}}:ban:user:user 4", fixture.activity);
@@ -194,7 +204,11 @@ async fn a_rebuild_restores_the_line_in_its_order() {
         assert!(matches!(rebuilt, RebuildOutcome::Done { .. }), "{rebuilt:?}");
         sweep(&fixture).await;
         for (n, ahead) in [(4, 0), (2, 1), (3, 2)] {
-            assert_eq!((find(&fixture, n).await.status, find(&fixture, n).await.ahead), (Waiting, ahead), "{ledger}: {n}");
+            assert_eq!(
+                (find(&fixture, n).await.status, find(&fixture, n).await.ahead),
+                (Waiting, ahead),
+                "{ledger}: {n}"
+            );
         }
         // Who left is not let in again by a repeat of the request.
         join(&fixture, 5).await;

@@ -219,7 +219,9 @@ impl<R: Redis, S: Sql> OperatorContext<'_, R, S> {
             return conflict("Buyers may hold more already: per_user cannot be lowered once the sale is published.");
         }
         if new.spec.line.mode == LineMode::None && old.spec.line.mode != LineMode::None {
-            let waits = stats::stats(self.redis, &new.id).await?.is_none_or(|stats| stats.skus.iter().any(|sku| sku.waiting > 0));
+            let waits = stats::stats(self.redis, &new.id)
+                .await?
+                .is_none_or(|stats| stats.skus.iter().any(|sku| sku.waiting > 0));
             if waits {
                 return conflict("Somebody may wait in the line: it cannot be switched off.");
             }

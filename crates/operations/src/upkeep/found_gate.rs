@@ -29,7 +29,8 @@ fn parse_place(text: &str) -> Option<Position> {
 
 impl FoundGate {
     pub async fn read<R: Redis>(redis: &R, activity: &ActivityId) -> Result<Self, StoreError> {
-        let fields = ["epoch", "state", "stopped", "restoring", "restored", "restored_after", "to_restore", "line_after"];
+        let fields =
+            ["epoch", "state", "stopped", "restoring", "restored", "restored_after", "to_restore", "line_after"];
         let mut args = vec![Keys::of(activity).named("gate").into()];
         args.extend(fields.map(RedisArg::from));
         let mut gate = Reply::new(redis.command("HMGET", args).await?);

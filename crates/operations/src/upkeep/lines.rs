@@ -41,12 +41,7 @@ pub async fn serve<R: Redis, S: Sql>(
     Ok(())
 }
 
-async fn compare<R: Redis, S: Sql>(
-    redis: &R,
-    sql: &S,
-    activity: &ActivityId,
-    expected: i64,
-) -> Result<(), StoreError> {
+async fn compare<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId, expected: i64) -> Result<(), StoreError> {
     let Some(found) = stats::stats(redis, activity).await? else { return Ok(()) };
     let waiting: i64 = found.skus.iter().map(|sku| sku.waiting).sum();
     if found.stream + found.lost > 0 || waiting == expected {

@@ -360,7 +360,8 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         let ended_since = timer.now().plus(-CLOSED_ORDER_TTL_SECONDS * 1_000);
         loop {
             let page =
-                line_entries::load_page(self.sql, self.activity, gate.line_after, ended_since, batch_size as i64).await?;
+                line_entries::load_page(self.sql, self.activity, gate.line_after, ended_since, batch_size as i64)
+                    .await?;
             let Some((last, _)) = page.last() else { return Ok(None) };
             let mut script_keys = keys.all(["gate", "stats", "entries"]);
             script_keys.extend(page.iter().map(|(entry, _)| keys.line(&entry.sku)));

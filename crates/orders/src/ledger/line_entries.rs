@@ -78,7 +78,8 @@ fn with_rows(dialect: Dialect, statement: &str) -> String {
         Dialect::Sqlite => ("json_each(?1) AS e", "e.value"),
         Dialect::Postgres => ("jsonb_array_elements((?1::text)::jsonb) AS e", "e"),
     };
-    let names = ["order_no", "sku", "user_id", "amount", "currency", "created_at", "epoch", "sequence", "state", "reason"];
+    let names =
+        ["order_no", "sku", "user_id", "amount", "currency", "created_at", "epoch", "sequence", "state", "reason"];
     let mut text = statement.replace("{rows}", rows);
     for (index, name) in names.iter().enumerate() {
         let column = match *name {
