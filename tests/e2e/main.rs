@@ -23,6 +23,7 @@ mod identity;
 mod issuer_keys;
 mod ledger_failover;
 mod ledger_failure;
+mod line;
 mod load_generator;
 mod metrics;
 mod openapi;

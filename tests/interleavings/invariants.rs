@@ -1,4 +1,4 @@
-//! The invariants that hold after a schedule and its recovery (I1 to I7).
+//! The invariants that hold after a schedule and its recovery (I1 to I9).
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     sale::Start,
     scheduler::{Outcome, plan::Ending},
     workflow::{
-        Cancel, DUE, Expire, LateSweep, Lower, Pause, Pay, PayTwice, PortsFixture, Rebuild, Refund, Replay, Reserve,
+        Cancel, DUE, Expire, LateSweep, Leave, Lower, Pause, Pay, PayTwice, PortsFixture, Rebuild, Refund, Replay, Reserve,
         ReserveAgain, Restock, Workflow, fail, rebuild_and_resume, sweep_until_done,
     },
 };
@@ -98,7 +98,16 @@ pub async fn check(
         return Err(format!("state, version and total are {gate:?} in Redis, {expected:?} in the ledger"));
     }
 
-    check_accepted(fixture, 3).await?;
+    if start == Start::Line {
+        check_line(fixture).await?;
+        let [dan, eli] = [4, 5].map(|n| check_accepted(fixture, n));
+        if !ending.lost {
+            dan.await?;
+            eli.await?;
+        }
+    } else {
+        check_accepted(fixture, 3).await?;
+    }
     if start == Start::Backlog {
         // Whenever a sweep died, the next ones apply eve's payment and send fay's refund.
         for (n, payment, expected) in [
@@ -123,6 +132,13 @@ pub async fn check(
             }
             Cancel | Refund if *outcome == Outcome::Done && status(1) == Some(OrderStatus::PendingPayment) => {
                 return Err(format!("{workflow:?} was done, and order 1 waits for payment"));
+            }
+            Leave if *outcome == Outcome::Done && !ending.lost => {
+                let left = "SELECT 1 FROM line_entries WHERE order_no = ?1 AND state = 'ended'";
+                let found = sql.run(left, vec![fixture.order_no(4).to_string().into()]).await.map_err(fail)?;
+                if found.is_empty() {
+                    return Err("dan left, and still waits".to_owned());
+                }
             }
             // I6.
             Pay | PayTwice => check_payment(fixture, &order_no, &workflow.callback(&order_no).payment_id).await?,
@@ -169,7 +185,7 @@ pub async fn check(
     }
 
     // The rest is checked after pairs only: it takes as many calls again.
-    if workflows.len() > 2 {
+    if workflows.len() > 2 || start == Start::Line {
         return Ok(());
     }
 
@@ -189,10 +205,37 @@ pub async fn check(
     Ok(())
 }
 
-/// A reservation that was accepted is an order or a dead letter.
+/// I8, I9: both stores have the same line, in the same order, and nobody in it is before anybody who was offered a unit. That
+/// no unit is free while somebody waits, the audit says.
+async fn check_line(fixture: &PortsFixture) -> Result<(), String> {
+    let Fixture { redis, sql, activity, sku, .. } = fixture;
+    let range = vec![Keys::of(activity).line(sku).into(), "0".into(), "-1".into()];
+    let mut reply = RedisReply::new(redis.command("ZRANGE", range).await.map_err(fail)?);
+    let mut in_redis = Vec::new();
+    while reply.remaining() > 0 {
+        in_redis.push(reply.text().map_err(fail)?);
+    }
+    let statement = "SELECT user_id, state FROM line_entries WHERE state <> 'ended' ORDER BY epoch, sequence";
+    let (mut in_ledger, mut is_passed_over) = (Vec::new(), false);
+    for row in sql.run(statement, vec![]).await.map_err(fail)? {
+        let [SqlValue::Text(user), SqlValue::Text(state)] = &row[..] else { return Err(format!("{row:?}")) };
+        if state == "waiting" {
+            in_ledger.push(user.clone());
+        } else {
+            is_passed_over |= !in_ledger.is_empty();
+        }
+    }
+    if in_redis != in_ledger || is_passed_over {
+        return Err(format!("the line is {in_redis:?} in Redis, {in_ledger:?} in the ledger; passed over: {is_passed_over}"));
+    }
+    Ok(())
+}
+
+/// A reservation that was accepted is an order, a dead letter, or an entry of the line.
 async fn check_accepted(fixture: &PortsFixture, n: u64) -> Result<(), String> {
     let statement = "SELECT order_no FROM orders WHERE order_no = ?1 \
-         UNION ALL SELECT order_no FROM dead_letters WHERE order_no = ?1";
+         UNION ALL SELECT order_no FROM dead_letters WHERE order_no = ?1 \
+         UNION ALL SELECT order_no FROM line_entries WHERE order_no = ?1";
     let found = fixture.sql.run(statement, vec![fixture.order_no(n).to_string().into()]).await;
     match found.map_err(|error| error.to_string())?.len() {
         0 => Err(format!("order {n} was accepted, and is gone")),

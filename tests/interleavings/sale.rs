@@ -5,6 +5,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
+use domain::activity::{ActivitySpec, LineMode};
 use futures::future::FutureExt;
 use orders::ledger::order_changes::{self, Canceller};
 use payments::callbacks::{self, CallbackEffect};
@@ -36,6 +37,9 @@ pub enum Start {
     Backlog,
     /// Order 1 waits for payment. Redis has accepted cyd's order 3 as well, and the ledger has no room for it.
     Refused,
+    /// Order 1 waits for payment and has the only unit. Dan waits in the line, with ticket 4, then eli, whose entry is in the
+    /// stream, with ticket 5.
+    Line,
 }
 
 impl Start {
@@ -50,7 +54,7 @@ impl Start {
             Self::Expired => 3,
             Self::Pending | Self::Paid => 4,
             Self::Backlog => 6,
-            Self::Refused => 1,
+            Self::Refused | Self::Line => 1,
         }
     }
 
@@ -64,6 +68,16 @@ impl Start {
             Self::Refused => {
                 fixture.set_stock(1).await;
                 fixture.reserve(3, "cyd", 1).await.unwrap();
+                return fixture;
+            }
+            Self::Line => {
+                let open = |spec: &mut ActivitySpec| {
+                    (spec.line.mode, spec.line.max_units) = (LineMode::Waitlist, Some(5));
+                };
+                fixture.change_spec(open).await;
+                assert_eq!(fixture.refusal(4, "dan", 1).await, None);
+                fixture.write_batch().await.unwrap();
+                assert_eq!(fixture.refusal(5, "eli", 1).await, None);
                 return fixture;
             }
             Self::Backlog => {

@@ -17,8 +17,8 @@ use crate::{
         sample::run_sample,
     },
     workflow::{
-        Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund,
-        Replay, Reserve, Restock, SHORT, Sweep, Sync, Trim, Workflow, Write,
+        Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Leave, Lower, Offer, Pause, Pay, PayTwice,
+        Rebuild, Refund, Replay, Reserve, Restock, SHORT, Sweep, Sync, Trim, Workflow, Write,
     },
 };
 
@@ -122,6 +122,23 @@ fn an_order_whose_message_vanishes_at_any_call_is_written_or_becomes_a_dead_lett
 fn every_interleaving_of_two_workflows_on_postgresql_keeps_the_invariants() {
     let workflows = [Reserve, Write, Pay, PayTwice, Cancel, Expire, Refund, Restock, Sync];
     explore_all("postgres", Start::Pending, &pairs_of(&workflows), Faults::default());
+}
+
+/// What happens to a sale with a line.
+const OF_LINE: [Workflow; 10] = [Reserve, Leave, Offer, Write, Cancel, Expire, Pay, Restock, Pause, Sync];
+
+#[test]
+fn every_interleaving_of_two_workflows_on_a_line_passes_nobody_over() {
+    explore_all("sqlite", Start::Line, &pairs_of(&OF_LINE), ONE_FAULT);
+    explore_all("postgres", Start::Line, &pairs_of(&[Reserve, Leave, Write, Cancel]), Faults::default());
+}
+
+#[test]
+fn a_line_survives_sweeps_rebuilds_and_what_redis_forgets() {
+    let others = [Reserve, Leave, Offer, Write, Cancel, Restock];
+    let pairs: Vec<_> = [Sweep, LateSweep, Rebuild].iter().flat_map(|long| others.map(|other| vec![*long, other])).collect();
+    explore_all("sqlite", Start::Line, &pairs, Faults::default());
+    explore_all("sqlite", Start::Line, &pairs_of(&[Reserve, Leave, Write, Cancel]), LOST_SECOND);
 }
 
 #[test]

@@ -3,7 +3,13 @@
 use std::{cell::RefCell, time::Duration};
 
 use domain::{
-    activity::ActivityState, ids::OrderNo, language::Language, money::Money, settings::Retention, time::Millis,
+    activity::ActivityState,
+    ids::{OrderNo, UserId},
+    language::Language,
+    money::Money,
+    order::OrderStatus,
+    settings::Retention,
+    time::Millis,
     webhook::ProviderCallback,
 };
 use operations::{
@@ -20,6 +26,7 @@ use orders::{
         order_changes::{self, Canceller},
         order_rows,
     },
+    status::load_order_of,
 };
 use payments::{
     callbacks,
@@ -29,7 +36,10 @@ use payments::{
     refunds::send_due,
     sessions::close_due,
 };
-use sale::reserve::ReserveOutcome;
+use sale::{
+    line::{self, LeaveOutcome, Leaver},
+    reserve::ReserveOutcome,
+};
 use stores::{
     Redis, Sql, StoreError,
     http_client::{HttpClient, HttpRequest, HttpResponse, NoResponse},
@@ -79,6 +89,10 @@ pub enum Workflow {
     /// A sweep after order 1 is due.
     LateSweep,
     Audit,
+    /// Dan leaves the line.
+    Leave,
+    /// Units left are offered to the line.
+    Offer,
     /// A defect: removes every message from the stream.
     Trim,
     /// A defect: cancels order 1, and marks it synced without a call to Redis.
@@ -86,8 +100,8 @@ pub enum Workflow {
 }
 
 pub use Workflow::{
-    Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Lower, Pause, Pay, PayTwice, Rebuild, Refund, Replay,
-    Reserve, ReserveAgain, Restock, Sweep, Sync, Trim, Write,
+    Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Leave, Lower, Offer, Pause, Pay, PayTwice, Rebuild, Refund,
+    Replay, Reserve, ReserveAgain, Restock, Sweep, Sync, Trim, Write,
 };
 
 /// Workflows of a few calls: every interleaving of each two runs.
@@ -151,6 +165,16 @@ impl Workflow {
             Rebuild => rebuild_and_resume(&fixture).await?,
             Sweep => sweep_all(&fixture, SYNC_AT).await.map(|_| true)?,
             LateSweep => sweep_all(&fixture, DUE).await.map(|_| true)?,
+            Leave => {
+                let dan = UserId::parse("dan").expect("a name");
+                match load_order_of(&fixture.redis, &fixture.order_no(4), &dan).await?.order {
+                    Some(entry) if entry.status == OrderStatus::Waiting => {
+                        line::leave(&fixture.redis, &entry, Leaver::Buyer).await? == LeaveOutcome::Left
+                    }
+                    _ => false,
+                }
+            }
+            Offer => line::offer(&fixture.redis, &fixture.activity, 10).await.map(|_| true)?,
             Trim => {
                 let orders = Keys::of(&fixture.activity).named("orders");
                 fixture.redis.command("XTRIM", vec![orders.into(), "MAXLEN".into(), "0".into()]).await.map(|_| true)?

@@ -15,6 +15,9 @@ pub static RESTORE: Script = Script::new("restore", &[lua::STOCK, lua::ORDER, in
 /// Puts the entries of the ledger back into the line.
 pub static RESTORE_LINE: Script = Script::new("restore_line", &[lua::LINE, include_str!("../lua/restore_line.lua")]);
 
+/// Reads those who wait in the line.
+pub static READ_LINE: Script = Script::new("read_line", &[lua::LINE, include_str!("../lua/read_line.lua")]);
+
 /// Reads the state of many orders of an epoch.
 pub static READ_ORDERS: Script = Script::new("read_orders", &[include_str!("../lua/read_orders.lua")]);
 
@@ -31,5 +34,5 @@ pub static SHED: Script = Script::new("shed", &[include_str!("../lua/shed.lua")]
 pub static BAN: Script = Script::new("ban", &[include_str!("../lua/ban.lua")]);
 
 /// All of them.
-pub static ALL: [&Script; 9] =
-    [&STATS, &RESET, &RESTORE, &RESTORE_LINE, &READ_ORDERS, &FAIL_ORDERS, &FINISH, &SHED, &BAN];
+pub static ALL: [&Script; 10] =
+    [&STATS, &RESET, &RESTORE, &RESTORE_LINE, &READ_LINE, &READ_ORDERS, &FAIL_ORDERS, &FINISH, &SHED, &BAN];

@@ -105,7 +105,8 @@ local function sync(key, state, stream_id)
     if order.message ~= stream_id then stream_ids[#stream_ids + 1] = order.message end
     if order.is_offer then
       local list = read_entries(KEYS[8], user)
-      find_entry(list, string.sub(key, -26)).ended_at = '0'
+      local entry = find_entry(list, string.sub(key, -26))
+      if entry then entry.ended_at = '0' end
       write_entries(KEYS[8], user, list, tonumber(now))
     end
   end

@@ -9,32 +9,60 @@ use domain::{
         body,
         problem::{Code, FieldError, Problem},
     },
+    order::{Order, OrderStatus},
     stripe,
     webhook::PaymentProvider,
 };
 use operations::commands::documents::ExportedOrder;
-use orders::ledger::{order_changes::Canceller, order_rows};
+use orders::ledger::{
+    line_entries,
+    order_changes::Canceller,
+    order_rows::{self, OrderRow},
+};
 use payments::commands::{self, CommandOutcome, Decided, RefundDecided};
 use platform::{
     http::{ApiError, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
 };
+use sale::line::{self, LeaveOutcome, Leaver};
 use serde_json::{Value, json};
-use stores::ledger::clock::Clock;
+use stores::ledger::clock::{self, Clock};
 
 use crate::{
     call::{Call, Outcome},
     orders::{parse_order_no, unknown_order},
 };
 
-/// Handles `POST …/orders/:order_no/cancel`: cancels an unpaid order. It is no strike.
+/// Handles `POST …/orders/:order_no/cancel`: cancels an unpaid order, or takes who waits out of the line. It is no strike.
 pub async fn cancel(call: &Call<'_>) -> Result<Outcome, ApiError> {
     let order_no = parse_order_no(call)?;
     let CancelOrder { reason } = body::parse_strict(&call.request.body, CancelOrder::validate)?;
     let ledger = SpinLedger::open().await;
     let cancelled = commands::cancel(&ledger, &order_no, Canceller::Operator, Clock::Ledger).await?;
+    if cancelled.outcome == CommandOutcome::NotFound {
+        let now = clock::now(&ledger).await?;
+        let entry = line_entries::load(&ledger, &order_no, now).await?;
+        let entry = entry.filter(|entry| entry.status == OrderStatus::Waiting).ok_or_else(unknown_order)?;
+        return remove_from_line(entry, &reason).await;
+    }
     outcome(&ledger, 200, cancelled, "cancelled", &json!({ "reason": reason })).await
+}
+
+/// Takes an entry out of the line (H1). No operator can move one.
+async fn remove_from_line(entry: Order, reason: &str) -> Result<Outcome, ApiError> {
+    match line::leave(&SpinRedis, &entry, Leaver::Operator).await? {
+        LeaveOutcome::Left => {}
+        LeaveOutcome::Offered => {
+            let detail = "A unit was offered meanwhile: read the order, then cancel it.";
+            return Err(Problem::new(Code::StateConflict, detail).into());
+        }
+        LeaveOutcome::Absent => return Err(unknown_order()),
+    }
+    let reason_of_entry = Some(Leaver::Operator.as_str().to_owned());
+    let removed = Order { status: OrderStatus::Cancelled, reason: reason_of_entry, ahead: 0, ..entry };
+    let row = OrderRow::without_row(removed);
+    Ok(Outcome::recorded(&json!({ "reason": reason }), Response::json(200, &ExportedOrder::from(&row))))
 }
 
 /// Handles `POST …/orders/:order_no/refund`: gives back all that is left, or a part. The header `Idempotency-Key` names the

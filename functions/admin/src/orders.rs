@@ -19,7 +19,7 @@ use operations::{
     ledger::{operator_changes, order_times, persons},
 };
 use orders::ledger::{
-    events,
+    events, line_entries,
     order_rows::{self, OrderRow},
     order_search::{Position, STATUSES, Search},
 };
@@ -132,6 +132,7 @@ pub async fn get_user(call: &Call<'_>) -> Result<Response, ApiError> {
     let document = PersonData {
         ban: persons::load_ban(&ledger, &user).await?,
         codes: persons::list_codes(&ledger, &user).await?,
+        line: line_entries::list_of_user(&ledger, &user, clock::now(&ledger).await?).await?,
         books: payments::ledger::books::list(&ledger, &page.items).await?,
         strikes: load_strikes(&ledger, user).await?,
         page: show(call, &ledger, &page, true).await?,

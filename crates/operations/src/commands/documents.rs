@@ -141,6 +141,8 @@ pub struct PersonData<'a> {
     pub ban: Option<Banned>,
     /// The presale codes.
     pub codes: Vec<UsedCode>,
+    /// Where they waited in a line and got no order, newest first; 200 at most.
+    pub line: Vec<Order>,
     /// Payments, refunds and disputes of the orders of this page.
     pub books: Vec<BookEntry>,
     /// The orders with their addresses, newest first.

@@ -16,6 +16,8 @@
 //! the script that restored it. Two callers at once repeat each other's work at worst. The sweeper continues a rebuild
 //! that no request continues.
 
+mod line;
+
 use std::time::Instant;
 
 use domain::{
@@ -24,13 +26,9 @@ use domain::{
     time::Millis,
 };
 use orders::{
-    ledger::{
-        line_entries::{self, Entry},
-        order_rows,
-    },
+    ledger::order_rows,
     order_writer::{self, time_since},
     resend::resend,
-    sync::CLOSED_ORDER_TTL_SECONDS,
 };
 use sale::{
     ledger::{
@@ -42,7 +40,6 @@ use sale::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 use stores::{
     keys::Keys,
     ports::{Redis, Sql, StoreError},
@@ -52,7 +49,7 @@ use stores::{
 use crate::{
     commands::{bans, shed},
     ledger::rebuilds::{self, BegunRebuild},
-    scripts::{FINISH, RESET, RESTORE_LINE},
+    scripts::{FINISH, RESET},
     upkeep::{
         backfill::{BackfillProgress, backfill, count_indexed},
         budget::{Budget, Timer},
@@ -216,6 +213,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         self.drain(epoch_before, timer).await?;
         if gate.epoch > 0 {
             self.backfill(&gate, begun, timer).await?;
+            self.backfill_line(timer.now()).await?;
         }
         let gate = self.start_epoch(&activity, &gate, lost_at).await?;
         self.restore_orders(gate, timer).await
@@ -351,58 +349,6 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         }
         Ok(RebuildOutcome::Done { orders: reply.int()?, epoch: gate.epoch })
     }
-}
-
-impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
-    /// Puts those who wait back into the line, and those who left lately beside it. Returns how far it came if the time is up.
-    async fn restore_line(&self, gate: &mut FoundGate, timer: &Timer) -> Result<Option<Progress>, Stop> {
-        let (keys, batch_size) = (Keys::of(self.activity), timer.batch_size());
-        let ended_since = timer.now().plus(-CLOSED_ORDER_TTL_SECONDS * 1_000);
-        loop {
-            let page =
-                line_entries::load_page(self.sql, self.activity, gate.line_after, ended_since, batch_size as i64)
-                    .await?;
-            let Some((last, _)) = page.last() else { return Ok(None) };
-            let mut script_keys = keys.all(["gate", "stats", "entries"]);
-            script_keys.extend(page.iter().map(|(entry, _)| keys.line(&entry.sku)));
-            gate.line_after = last.place;
-            let entries = page.iter().map(|(entry, updated_at)| restored_entry(entry, *updated_at));
-            let Position { epoch, sequence } = last.place;
-            let options = json!({
-                "epoch": gate.epoch,
-                "last": format!("{epoch} {sequence}"),
-                "entries": entries.collect::<Vec<_>>(),
-            });
-            if !RESTORE_LINE.run_with(self.redis, script_keys, &options).await?.is("restored", "fenced")? {
-                return Err(Stop::Overtaken);
-            }
-            if page.len() < batch_size {
-                return Ok(None);
-            }
-            if timer.is_up() {
-                let FoundGate { epoch, restored, to_restore, .. } = *gate;
-                return Ok(Some(Progress { step: Step::Restore, orders: restored, total: to_restore, epoch }));
-            }
-        }
-    }
-}
-
-/// An entry as `crates/stores/lua/line.lua` keeps it: all texts.
-fn restored_entry(entry: &Entry, updated_at: Millis) -> Value {
-    let Entry { order_no, user, sku, money, created_at, place, ended } = entry;
-    let state = if ended.is_empty() { "waiting" } else { ended };
-    json!({
-        "user": user,
-        "ulid": order_no.ulid().to_string(),
-        "sku": sku,
-        "amount": money.amount.to_string(),
-        "currency": money.currency,
-        "created_at": created_at.0.to_string(),
-        "epoch": place.epoch.to_string(),
-        "sequence": place.sequence.to_string(),
-        "state": state,
-        "ended_at": if ended.is_empty() { String::new() } else { updated_at.0.to_string() },
-    })
 }
 
 /// Continues the rebuilds that are due, as the sweeper does, within one `budget`. Returns each with its outcome: an activity

@@ -63,10 +63,16 @@ pub struct OrderOfEvent {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     payment: Option<String>,
+    /// Whether a unit came back, and was offered to who waited for one in the line.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    offered: bool,
     /// Whether the sale is a rehearsal: ship nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     rehearsal: bool,
 }
+
+/// The reason with which an order of an offered unit is inserted.
+const OFFERED: &str = "offered";
 
 /// An event claimed for delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,14 +126,16 @@ pub async fn claim_due<S: Sql>(sql: &S, now: Millis, limit: i64) -> Result<Vec<C
                 let Some(mut order) = order else { continue };
                 order.status = if let EventKey::Order(_, status) = key { status } else { OrderStatus::Paid };
                 order.refunded = refunded;
-                order.reason = non_empty(reason);
+                // What the ledger's trigger `orders_offered` leaves to the event alone.
+                let offered = reason == OFFERED;
+                order.reason = non_empty(reason).filter(|_| !offered);
                 (order.pay_by, order.paid_at) = (non_zero_time(pay_by), non_zero_time(paid_at));
                 order.checkout_url = None;
                 let (user, name) = (order.user.clone(), names.get(order_no.activity(), order.sku.as_str()));
                 // Until a callback names it, a payment that a ledger lost has no id.
                 let payment = known.map(|row| row.payment.clone()).filter(|_| order.status.is_paid());
                 let payment = payment.filter(|payment| !["", "lost"].contains(&payment.as_str()));
-                json!(OrderOfEvent { order, user, name, payment, rehearsal })
+                json!(OrderOfEvent { order, user, name, payment, offered, rehearsal })
             }
         };
         claimed.push(ClaimedEvent { event: Event { key, data, happened_at: Millis(happened_at) }, attempt });

@@ -110,17 +110,28 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Entry, StoreError> {
 /// Loads an entry as the order that its number names; `None` if there is none, or it was offered: then there is an order.
 /// `now` says whether the sale is over.
 pub async fn load<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Order>, StoreError> {
+    Ok(find(sql, "order_no = ?1", order_no.to_string(), now).await?.pop())
+}
+
+/// Lists the latest 200 entries of a user that have no order, newest first.
+pub async fn list_of_user<S: Sql>(sql: &S, user: &UserId, now: Millis) -> Result<Vec<Order>, StoreError> {
+    find(sql, "user_id = ?1", user.as_str().to_owned(), now).await
+}
+
+async fn find<S: Sql>(sql: &S, condition: &str, value: String, now: Millis) -> Result<Vec<Order>, StoreError> {
     let statement = format!(
-        "SELECT {COLUMNS}, COALESCE((SELECT CASE WHEN a.state = 'closed' OR a.ends_at <= CAST(?2 AS BIGINT) THEN 1 ELSE 0 END \
-         FROM activities a WHERE a.id = activity), 1) FROM line_entries WHERE order_no = ?1 AND state <> 'offered'"
+        "SELECT COALESCE((SELECT CASE WHEN a.state = 'closed' OR a.ends_at <= CAST(?2 AS BIGINT) THEN 1 ELSE 0 END \
+         FROM activities a WHERE a.id = activity), 1), {COLUMNS} FROM line_entries \
+         WHERE {condition} AND state <> 'offered' ORDER BY created_at DESC LIMIT 200"
     );
-    let Some(mut row) = sql.run(&statement, vec![order_no.to_string().into(), now.0.into()]).await?.pop() else {
-        return Ok(None);
-    };
-    let is_over = row.pop() == Some(SqlValue::from(1));
-    let entry = parse_row(row)?;
-    let state = if entry.ended.is_empty() { "waiting" } else { &entry.ended };
-    Ok(Some(entry_as_order(order_no, &entry.user, (entry.sku, entry.money), entry.created_at, state, is_over)))
+    let rows = sql.run(&statement, vec![value.into(), now.0.into()]).await?.into_iter();
+    rows.map(|mut row| {
+        let is_over = RowReader::new(row.drain(..1).collect()).int()? == 1;
+        let Entry { order_no, user, sku, money, created_at, ended, .. } = parse_row(row)?;
+        let state = if ended.is_empty() { "waiting" } else { &ended };
+        Ok(entry_as_order(&order_no, &user, (sku, money), created_at, state, is_over))
+    })
+    .collect()
 }
 
 /// Loads up to `limit` entries of an activity that wait or have ended since `ended_since`, with the time of their last change,

@@ -32,6 +32,13 @@ pub struct OrderRow {
 }
 
 impl OrderRow {
+    /// Of an entry of the line, which has no row of an order.
+    #[must_use]
+    pub fn without_row(order: Order) -> Self {
+        let updated_at = order.created_at;
+        Self { order, live: false, updated_at, payment: String::new(), provider: String::new(), epoch: 0 }
+    }
+
     /// The transition that Redis is to apply. `stream_id` is the message to acknowledge with it, or empty.
     #[must_use]
     pub fn to_transition(&self, stream_id: String) -> Transition {
