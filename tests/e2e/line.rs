@@ -72,7 +72,9 @@ async fn a_unit_that_comes_back_is_offered_to_the_first_in_line() {
     app.wait_for_status(&buyers[1].order_no(), &buyers[1].ticket, "paid").await;
     eventually("the event of the offer", async || {
         app.sweep().await;
-        let found = events.try_iter().find(|event| event["type"] == "order.pending_payment" && event["data"]["offered"] == true);
+        let found = events
+            .try_iter()
+            .find(|event| event["type"] == "order.pending_payment" && event["data"]["offered"] == true);
         found.map(|event| assert_eq!(event["data"]["order_no"], buyers[1].order_no())).ok_or("none")
     })
     .await;

@@ -14,8 +14,8 @@ use crate::{
     sale::Start,
     scheduler::{Outcome, plan::Ending},
     workflow::{
-        Cancel, DUE, Expire, LateSweep, Leave, Lower, Pause, Pay, PayTwice, PortsFixture, Rebuild, Refund, Replay, Reserve,
-        ReserveAgain, Restock, Workflow, fail, rebuild_and_resume, sweep_until_done,
+        Cancel, DUE, Expire, LateSweep, Leave, Lower, Pause, Pay, PayTwice, PortsFixture, Rebuild, Refund, Replay,
+        Reserve, ReserveAgain, Restock, Workflow, fail, rebuild_and_resume, sweep_until_done,
     },
 };
 
@@ -226,7 +226,9 @@ async fn check_line(fixture: &PortsFixture) -> Result<(), String> {
         }
     }
     if in_redis != in_ledger || is_passed_over {
-        return Err(format!("the line is {in_redis:?} in Redis, {in_ledger:?} in the ledger; passed over: {is_passed_over}"));
+        return Err(format!(
+            "the line is {in_redis:?} in Redis, {in_ledger:?} in the ledger; passed over: {is_passed_over}"
+        ));
     }
     Ok(())
 }

@@ -136,7 +136,8 @@ fn every_interleaving_of_two_workflows_on_a_line_passes_nobody_over() {
 #[test]
 fn a_line_survives_sweeps_rebuilds_and_what_redis_forgets() {
     let others = [Reserve, Leave, Offer, Write, Cancel, Restock];
-    let pairs: Vec<_> = [Sweep, LateSweep, Rebuild].iter().flat_map(|long| others.map(|other| vec![*long, other])).collect();
+    let pairs: Vec<_> =
+        [Sweep, LateSweep, Rebuild].iter().flat_map(|long| others.map(|other| vec![*long, other])).collect();
     explore_all("sqlite", Start::Line, &pairs, Faults::default());
     explore_all("sqlite", Start::Line, &pairs_of(&[Reserve, Leave, Write, Cancel]), LOST_SECOND);
 }

@@ -100,8 +100,8 @@ pub enum Workflow {
 }
 
 pub use Workflow::{
-    Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Leave, Lower, Offer, Pause, Pay, PayTwice, Rebuild, Refund,
-    Replay, Reserve, ReserveAgain, Restock, Sweep, Sync, Trim, Write,
+    Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Leave, Lower, Offer, Pause, Pay, PayTwice, Rebuild,
+    Refund, Replay, Reserve, ReserveAgain, Restock, Sweep, Sync, Trim, Write,
 };
 
 /// Workflows of a few calls: every interleaving of each two runs.

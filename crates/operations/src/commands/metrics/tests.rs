@@ -2,8 +2,17 @@ use super::*;
 use crate::commands::stats::SkuStats;
 
 fn activities() -> RecentStats {
-    let sku =
-        |sku: &str, left| SkuStats { sku: sku.to_owned(), total: 9, left, held: 2, queued: 1, pending: 1, sold: 3 };
+    let sku = |sku: &str, left| SkuStats {
+        sku: sku.to_owned(),
+        total: 9,
+        left,
+        held: 2,
+        queued: 1,
+        pending: 1,
+        sold: 3,
+        waiting: 0,
+        to_offer: 0,
+    };
     let stats = ActivityStats {
         server_time: Millis(0),
         enqueued: 7,
