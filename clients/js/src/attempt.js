@@ -10,7 +10,7 @@ import { backoff, randomUpTo, sleep, sleepUntilOnline } from "./timing.js";
  * @typedef {ReturnType<typeof import("./gate.js").watchGate>} Gate
  * @typedef {import("./errors.js").Code} Code
  * @typedef {{ step: "ticket" | "gate" | "sending" | "waiting" | "looking", error?: unknown, until?: number }} Step
- * @typedef {{ kind: "accepted", order: Order, ticket: Ticket }
+ * @typedef {{ kind: "accepted" | "waiting", order: Order, ticket: Ticket }
  *   | { kind: "refused", error: unknown } | { kind: "unknown", ticket: Ticket }} Outcome
  */
 
@@ -47,8 +47,8 @@ const MAX_TRIES = 30;
  */
 
 /**
- * Retries until the server has decided. Resolves to `{kind: "accepted", order, ticket}`, `{kind: "refused", error}`, or
- * `{kind: "unknown", ticket}`: an earlier try may have made an order that is not known yet, so the buyer has to look at
+ * Retries until the server has decided. Resolves to `{kind: "accepted", order, ticket}`, `{kind: "waiting", order, ticket}` in
+ * the line of a sale that has one, `{kind: "refused", error}`, or `{kind: "unknown", ticket}`: an earlier try may have made an order that is not known yet, so the buyer has to look at
  * the list of orders.
  *
  * Once a try may have made an order, every later try sends the same ticket, and the server replays the order of a used
@@ -108,7 +108,7 @@ async function attempt(client, activity, { sku, quantity = 1, amount, obtainTick
   const accept = (ticket, order) => {
     // The ticket is used: another attempt needs another one.
     dropTicket(ticket);
-    return { kind: "accepted", order, ticket };
+    return { kind: kindOf(order), order, ticket };
   };
   /** @param {Ticket} ticket @param {string} startKey */
   const send = async (ticket, startKey) => {
@@ -209,6 +209,9 @@ export async function findOrder(client, { order_no: orderNo, ticket }, { until =
     }
   }
 }
+
+/** What became of an attempt that made this order. @param {Order} order */
+export const kindOf = ({ status }) => /** @type {"accepted" | "waiting"} */ (status === "waiting" ? "waiting" : "accepted");
 
 /**
  * The step to report while the gate has no start key: load is shed, the activity is paused, or it is not open yet.

@@ -7,11 +7,11 @@ export class Problem extends Error {
   /**
    * @param {{ status: number, code: Code, detail?: string, errors?: { detail: string, pointer?: string }[],
    *   retryAfter?: number | null, isAnswer?: boolean, requires?: string | null, left?: number | null,
-   *   amount?: number | null, currency?: string | null, checks?: Record<string, string> | null }} fields
+   *   amount?: number | null, currency?: string | null, order_no?: string | null, checks?: Record<string, string> | null }} fields
    */
   constructor({
     status, code, detail = "", errors = [], retryAfter = null, isAnswer = true, requires = null, left = null, amount = null,
-    currency = null, checks = null,
+    currency = null, order_no: orderNo = null, checks = null,
   }) {
     super(detail || code);
     this.status = status;
@@ -26,6 +26,8 @@ export class Problem extends Error {
     /** Of `price_changed`, the price of all units in minor units of `currency`. */
     this.amount = amount;
     this.currency = currency;
+    /** Of `limit_reached`, the order with which the buyer waits already; of other refusals, the one that an earlier try may have made. */
+    this.orderNo = orderNo;
     /** Of `not_ready` by `/readyz`, what is wrong with each store. */
     this.checks = checks;
     /** Whether the response had a code of its own. Without one a proxy sent it: the app may have processed the request. */

@@ -16,8 +16,8 @@ const TEXTS = { en, zh };
  * @param {Record<string, string>} [texts] Texts in place of the client's, by `problem.<code>`.
  */
 export function explain(problem, language = "en", texts = TEXTS[bestLanguage(language, ["en", "zh"]) ?? "en"]) {
-  const { code = codeFor(problem), detail, left, amount, currency } = /** @type {Partial<Problem>} */ (problem instanceof Problem ? problem : {});
-  const text = texts[`problem.${code}`] ?? (detail || texts["problem.internal"]);
+  const { code = codeFor(problem), detail, left, amount, currency, orderNo } = /** @type {Partial<Problem>} */ (problem instanceof Problem ? problem : {});
+  const text = (orderNo && texts[`problem.${code}.waits`]) || (texts[`problem.${code}`] ?? (detail || texts["problem.internal"]));
   /** @type {Record<string, unknown>} */
   const values = { left, amount: amount == null || !currency ? null : formatMoney(amount, currency, language) };
   return text.replace(/\{(\w+)\}/g, (placeholder, name) => String(values[name] ?? placeholder));

@@ -150,6 +150,8 @@ export function createClient({
     order: async (orderNo, options = {}) => /** @type {Order} */ ((await client.readOrder(orderNo, options)).data),
     /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>} */
     cancel: (orderNo, options = {}) => documentOf(post(`${orderPath(orderNo)}/cancel`, { ...options, body: {} })),
+    /** Leaves the line. A `state_conflict` says that a unit was offered meanwhile. @param {string} orderNo @param {CallOptions} [options] */
+    leave: (orderNo, options) => client.cancel(orderNo, options),
     /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>} */
     refund: (orderNo, options = {}) => documentOf(post(`${orderPath(orderNo)}/refund`, { ...options, body: {} })),
 

@@ -8,12 +8,13 @@ import { createClient } from "./index.js";
  * @typedef {keyof typeof SCRIPTS} Script
  */
 
-/** What differs from a purchase that succeeds at once; `ahead` counts down with each look at the order. */
+/** What differs from a purchase that succeeds at once; `ahead` counts down with each look at the order, in the line if it `waits`. */
 const SCRIPTS = {
   paid: {},
   sold_out: { refusal: /** @type {const} */ ("sold_out") },
   queue: { ahead: 3 },
   declined: { isDeclined: true },
+  waitlist: { ahead: 2, waits: true },
 };
 
 const MINUTE = 60_000;
@@ -36,8 +37,8 @@ export const createMockClient = (script = "paid", changes = {}) =>
  * @returns {typeof fetch}
  */
 export function mockFetch(script = "paid", changes = {}) {
-  /** @type {{ refusal?: import("./index.js").Code, ahead?: number, isDeclined?: boolean }} */
-  const { refusal, isDeclined, ...queue } = SCRIPTS[script];
+  /** @type {{ refusal?: import("./index.js").Code, ahead?: number, isDeclined?: boolean, waits?: boolean }} */
+  const { refusal, isDeclined, waits, ...queue } = SCRIPTS[script];
   let { ahead = 0 } = queue;
   const start = Date.now();
   /** @type {import("./index.js").Order | null} */
@@ -48,11 +49,14 @@ export function mockFetch(script = "paid", changes = {}) {
     id: "demo", title: "Camera", description: "", image: "", phase: "open", version: 1, human_check: "none", checkout: "form", per_user: 2,
     pay_timeout_seconds: 300, pay_extension_seconds: 300, refund_window_seconds: 0, max_wait_seconds: 300,
     eligibility: { members_only: false, min_level: 0, invited_only: false, codes: false },
-    skus: [{ sku: "camera", name: "Camera", image: "", price: 189_900, currency: "EUR", total: 10, left: 3, as_of: rfc3339(Date.now()) }],
-    ...times(), ...changes,
+    skus: [{
+      sku: "camera", name: "Camera", image: "", price: 189_900, currency: "EUR", total: 10, left: waits ? 0 : 3, as_of: rfc3339(Date.now()),
+      ...(waits && { waiting: 2 }),
+    }],
+    ...(waits && { line: { mode: /** @type {const} */ ("waitlist"), offer_seconds: 300 } }), ...times(), ...changes,
   });
   const look = () => {
-    if (order?.status === "queued") {
+    if (order?.status === "queued" || order?.status === "waiting") {
       order = ahead > 0
         ? { ...order, ahead: (ahead -= 1) }
         : { ...order, status: "pending_payment", pay_by: rfc3339(Date.now() + 5 * MINUTE) };
@@ -71,7 +75,7 @@ export function mockFetch(script = "paid", changes = {}) {
       if (refusal) return { status: 409, code: refusal };
       const { price, currency } = activity().skus.find((known) => known.sku === sku) ?? activity().skus[0];
       order = {
-        order_no: `${activity().id}.1`, activity: activity().id, status: "queued", sku, quantity, amount: price * quantity, currency, ahead,
+        order_no: `${activity().id}.1`, activity: activity().id, status: waits ? "waiting" : "queued", sku, quantity, amount: price * quantity, currency, ahead,
         estimated_wait_ms: 0, created_at: rfc3339(Date.now()),
       };
       return order;

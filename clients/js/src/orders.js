@@ -1,7 +1,7 @@
 // Follows one order, and opens its payment.
 
 import { Aborted, codeOf, isTransient, retryAfterOf } from "./errors.js";
-import { backoff, poll, randomUpTo, sleep } from "./timing.js";
+import { backoff, isHidden, poll, randomUpTo, sleep } from "./timing.js";
 
 /**
  * @typedef {import("../types/api.js").components["schemas"]["Order"]} Order
@@ -13,7 +13,7 @@ import { backoff, poll, randomUpTo, sleep } from "./timing.js";
 const FINAL_STATUSES = ["paid", "failed", "refunded"];
 
 /** Statuses that change soon, without anybody's doing. */
-const CHANGING_STATUSES = ["queued", "pending_payment"];
+const CHANGING_STATUSES = ["waiting", "queued", "pending_payment"];
 
 /** How long any other status is polled: a late payment may still arrive, or a refund be confirmed. In milliseconds. */
 const SETTLING_MS = 5 * 60_000;
@@ -31,7 +31,8 @@ const MAX_CHECKOUTS = 5;
  * @property {(order: Order) => void} [onChange] Called after every successful poll.
  * @property {(error: unknown) => void} [onError] Called after every failed poll. Only a transient error is repeated.
  * @property {(error?: unknown) => void} [onEnd] Called when polling has ended by itself, with the error that ended it.
- * @property {() => boolean} [isPaused] Whether polling rests; by default on a hidden page.
+ * @property {() => boolean} [isPaused] Whether polling rests; by default on a hidden page, unless the order waits in the line: an
+ *   offer has to be seen in time.
  * @property {OrderStatus} [left] The status before a cancellation or refund that was answered: the order has left it, although
  *   polls may show it for a moment. They are not reported.
  */
@@ -51,6 +52,8 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
   let changedAt = client.now();
   let failures = 0;
   let stopped = false;
+  let hasWaited = false;
+  const isAwaited = () => hasWaited && (order?.status === "waiting" || order?.status === "queued");
   // After a Redis failover, Redis alone may not know an order that the ledger has: only the last look asks both.
   let last = false;
   const poller = poll(async () => {
@@ -62,6 +65,7 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
       const previous = order?.status;
       order = answer.data ?? /** @type {Order} */ (order);
       if (order.status !== previous) changedAt = client.now();
+      hasWaited ||= order.status === "waiting";
       etag = answer.etag ?? etag;
       if (order.status === left) return 1_000;
       onChange(order);
@@ -85,7 +89,7 @@ export function pollOrder(client, orderNo, { token, onChange = () => {}, onError
       if (!stopped) onEnd(error);
       return null;
     }
-  }, { isPaused });
+  }, { isPaused: isPaused ?? (() => isHidden() && !isAwaited()) });
   const stop = () => {
     stopped = true;
     poller.stop();

@@ -1,6 +1,6 @@
 // Goes on with an attempt after the page was loaded again.
 
-import { findOrder } from "./attempt.js";
+import { findOrder, kindOf } from "./attempt.js";
 import { codeOf } from "./errors.js";
 import { keepTicket } from "./ticket.js";
 
@@ -27,7 +27,7 @@ export async function resume(client, activity, { storage = globalThis.sessionSto
       if (codeOf(error) !== "unauthenticated" && codeOf(error) !== "ticket_invalid") throw error;
       return undefined;
     });
-    if (order?.status === "queued" || order?.status === "pending_payment") return { kind: "accepted", order, ticket };
+    if (order && ["waiting", "queued", "pending_payment"].includes(order.status)) return { kind: kindOf(order), order, ticket };
     if (order !== null) {
       tickets.dropTicket();
       return null;

@@ -37,6 +37,20 @@ test("a reservation carries what the buyer was shown, and a refusal says what is
   }
 });
 
+test("a reservation that joins the line says so, and the order that somebody waits with is named", async () => {
+  const entry = { ...ORDER, status: "waiting", ahead: 4 };
+  const { client, requests } = open({
+    orders: (_, calls) => (calls ? new Response(JSON.stringify({ code: "limit_reached", order_no: "demo.1" }), { status: 409 }) : entry),
+    cancel: () => ({ ...entry, status: "cancelled", reason: "left_line" }),
+  });
+  const { kind, order } = await client.buy("demo", { sku: "a" });
+  assert.deepEqual([kind, order], ["waiting", entry]);
+  const { error } = await client.buy("demo", { sku: "a" });
+  assert.deepEqual([error.orderNo, client.explain(error)], ["demo.1", "You are on the waitlist already."]);
+  assert.equal((await client.leave("demo.1")).reason, "left_line");
+  assert.equal(requests.at(-1).name, "cancel");
+});
+
 test("a try without an answer is repeated when the device is online again; Retry-After is obeyed", async (context) => {
   const window = new EventTarget();
   for (const name of ["addEventListener", "removeEventListener"]) {

@@ -20,10 +20,10 @@ const recipe = async (language) => new RegExp(`\`\`\`${language}\n([^]*?)\`\`\``
 /** What a page may set. */
 const attributes = [...StampedeBuy.observedAttributes, "sign-in-url"];
 const properties = all((await read("types/element.d.ts")).split("\nexport type")[0], /^    (\w+): /gm);
-const events = all(await read("src/element/run.js"), /#send\("([\w-]+)"/g);
+const events = [...new Set(all(await read("src/element/run.js"), /#send\("([\w-]+)"/g))];
 
 test("the recipes set what the element has", async () => {
-  assert.deepEqual([properties, events], [["token", "solveCheck"], ["sign-in", "accepted", "refused", "paid"]]);
+  assert.deepEqual([properties, events], [["token", "solveCheck"], ["sign-in", "waiting", "accepted", "refused", "paid"]]);
   const code = (await recipe("jsx")).replace(/^import.*/m, "");
   const { code: script } = await transform(code, { loader: "jsx", jsxFactory: "create" });
   globalThis.create = (tag, props) => ({ tag, props });
@@ -59,6 +59,7 @@ test("each state has its button", () => {
   };
   const order = (status, more) => ({ order: { order_no: "demo.1", status, amount: 1_999, currency: "EUR", ahead: 0, ...more } });
   const refused = (code) => ({ error: new Problem({ status: 409, code, amount: 2_500, currency: "EUR" }) });
+  const line = (left) => ({ sale: { ...sale, line: { mode: "waitlist", offer_seconds: 300 } }, sku: { ...sku, left, waiting: 2 } });
   const free = { sku: { ...sku, price: 0 } };
   for (const [changes, state, label, way, note] of [
     [{}, "open", "Buy · €19.99", "buy", "5 minutes to pay after you tap"],
@@ -72,6 +73,10 @@ test("each state has its button", () => {
     [{ sale: null, sku: undefined, ...refused("not_found") }, "missing", TEXTS.en.unavailable, undefined, TEXTS.en.missing],
     [refused("price_changed"), "refused", "Buy · €19.99", "buy", "The price has changed: it is now €25.00. Nothing was ordered yet."],
     [refused("not_eligible"), "refused", TEXTS.en.orders, "https://sale.example/orders", "This drop is not open to this account."],
+    [line(0), "waitlist", TEXTS.en.join, "buy", "When a unit comes back, it goes to the first in line; you then have 5 minutes to pay."],
+    [line(3), "open", "Buy · €19.99", "buy", "5 minutes to pay after you tap"],
+    [order("waiting", { ahead: 7 }), "waiting", TEXTS.en.place, "https://sale.example/order?order_no=demo.1", "You are on the waitlist. People ahead of you: 7"],
+    [order("waiting"), "waiting", TEXTS.en.place, "https://sale.example/order?order_no=demo.1", TEXTS.en.first],
     [{ isUnknown: true }, "unknown", TEXTS.en.orders, "https://sale.example/orders", TEXTS.en.unknown],
     [order("pending_payment", { declined_at: "2030-01-01T00:00:00.000Z" }), "pay", TEXTS.en.pay, "pay", TEXTS.en.declined],
     [order("pending_payment", { amount: 0 }), "pay", TEXTS.en.confirm, "pay", TEXTS.en.yours_free],

@@ -10,11 +10,11 @@ async function purchase(script) {
   const [{ id }] = await client.activities();
   const { skus: [{ sku, price }] } = await client.activity(id);
   const outcome = await client.buy(id, { sku, quantity: 2, amount: 2 * price });
-  if (outcome.kind !== "accepted") return outcome.error.code;
+  if (outcome.kind === "refused") return outcome.error.code;
   assert.equal(outcome.order.amount, 2 * price);
   const seen = [];
   for await (const { order_no: orderNo, status, ahead, declined_at: declined } of client.watchOrder(outcome.order.order_no)) {
-    seen.push(status === "queued" ? ahead : declined ? "declined" : status);
+    seen.push(status === "queued" ? ahead : status === "waiting" ? `waits behind ${ahead}` : declined ? "declined" : status);
     if (declined) break;
     if (status === "pending_payment") await client.checkout(orderNo);
   }
@@ -22,6 +22,9 @@ async function purchase(script) {
 }
 
 test("a mock client buys, waits in the queue, is refused and declined by its script", async () => {
-  const outcomes = await Promise.all(["paid", "queue", "sold_out", "declined"].map(purchase));
-  assert.deepEqual(outcomes, [["pending_payment", "paid"], [2, 1, 0, "pending_payment", "paid"], "sold_out", ["pending_payment", "declined"]]);
+  const outcomes = await Promise.all(["paid", "queue", "sold_out", "declined", "waitlist"].map(purchase));
+  assert.deepEqual(outcomes, [
+    ["pending_payment", "paid"], [2, 1, 0, "pending_payment", "paid"], "sold_out", ["pending_payment", "declined"],
+    ["waits behind 1", "waits behind 0", "pending_payment", "paid"],
+  ]);
 });

@@ -70,6 +70,25 @@ test("a hidden page does not poll, except for an attempt, and polls when it is s
   assert.equal(requests.length, length);
 });
 
+test("a hidden page polls an order that waits in the line, as Retry-After says, until it can be paid", async (context) => {
+  globalThis.document = Object.assign(new EventTarget(), { hidden: true });
+  context.after(() => delete globalThis.document);
+  const statuses = ["waiting", "waiting", "queued", "pending_payment"];
+  const { client, requests } = open({
+    "demo.1": (_, calls) => new Response(JSON.stringify({ ...ORDER, status: statuses[calls] }), { headers: { "retry-after": calls < 2 ? "20" : "1" } }),
+  });
+  const seen = [];
+  await simulate(context, async () => {
+    for await (const { status } of client.watchOrder("demo.1")) {
+      seen.push(status);
+      if (status === "pending_payment") break;
+    }
+  });
+  assert.deepEqual(seen, statuses);
+  const [first, second, third, last] = requests.map(({ at }) => Math.floor((at - requests[0].at) / 1_000));
+  assert.deepEqual([first, second, third, last].map((second) => Math.round(second / 10) * 10), [0, 20, 40, 40]);
+});
+
 /** A storage, and the tokens of two users. */
 const memory = (values = new Map()) => ({
   getItem: (key) => values.get(key) ?? null, setItem: (key, value) => values.set(key, value), removeItem: (key) => values.delete(key),
@@ -116,6 +135,8 @@ test("after a reload the attempt goes on with the same ticket, and the order tha
   const found = await simulate(context, () => load().client.resume("demo", { storage }));
   assert.deepEqual([found.kind, orders().at(-1).ticket, orders().length], ["accepted", "t-1", 3]);
   isForgotten = false;
+  status = "waiting";
+  assert.equal((await load().client.resume("demo", { storage })).kind, "waiting");
   // What is over is not resumed.
   status = "paid";
   assert.equal(await load().client.resume("demo", { storage }), null);

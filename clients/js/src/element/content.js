@@ -11,7 +11,7 @@ import { TEXTS } from "./texts.js";
  * @typedef {import("../index.js").Activity} Activity
  * @typedef {import("../index.js").Order} Order
  * @typedef {import("./texts.js").Text} Text
- * @typedef {"loading" | "missing" | "before" | "open" | "busy" | "queue" | "pay" | "paid" | "closed" | "sold-out" | "paused" | "ended"
+ * @typedef {"loading" | "missing" | "before" | "open" | "busy" | "waitlist" | "waiting" | "queue" | "pay" | "paid" | "closed" | "sold-out" | "paused" | "ended"
  *   | "refused" | "unknown"} State
  */
 
@@ -86,6 +86,9 @@ export function contentOf(facts) {
 /** @param {Order} order @param {Facts} facts @param {Translate} t @returns {Part} */
 function ofOrder({ order_no: orderNo, status, ahead, amount, declined_at: declinedAt }, { base, sale, isOpening, error, language }, t) {
   const page = `${base}/order?order_no=${encodeURIComponent(orderNo)}`;
+  if (status === "waiting") {
+    return { state: "waiting", label: t("place"), href: page, tone: "quiet", note: ahead ? t("waiting", { ahead }) : t("first") };
+  }
   if (status === "queued") return { state: "queue", label: t("queued"), tone: "good", note: ahead ? t("queue", { ahead }) : t("next") };
   if (status === "paid") return { state: "paid", label: t("order"), href: page, tone: "quiet", note: t(amount ? "paid" : "paid_free") };
   const note = error ? explain(error, language) : declinedAt ? t("declined") : t(amount ? "yours" : "yours_free");
@@ -94,7 +97,7 @@ function ofOrder({ order_no: orderNo, status, ahead, amount, declined_at: declin
 }
 
 /** @param {Facts} facts @param {Translate} t @param {{ price: string, amount: number }} total @returns {Part} */
-function ofSale({ language, sale, sku, phase, isSoldOut, base, buyer, signInUrl, progress, error, isUnknown, order }, t, { price, amount }) {
+function ofSale({ language, sale, sku, quantity, phase, isSoldOut, base, buyer, signInUrl, progress, error, isUnknown, order }, t, { price, amount }) {
   const why = error ? explain(error, language) : "";
   if (sale ? !sku : codeOf(error) === "not_found") return { state: "missing", label: t("unavailable"), tone: "wait", note: t("missing") };
   if (!sale) return { state: "loading", label: t("loading"), tone: "wait", note: why };
@@ -109,20 +112,23 @@ function ofSale({ language, sale, sku, phase, isSoldOut, base, buyer, signInUrl,
   if (phase === "paused") return { state: "paused", label: t("paused"), tone: "wait", note: t("goes_on") };
   if (buyer === "unknown") return { state: "busy", label: t("busy"), tone: "busy", note: "" };
   const isBefore = phase === "scheduled";
-  const state = isBefore ? "before" : "open";
+  const line = phase === "open" && sku?.waiting !== undefined && sku.left === 0 && quantity === 1 ? sale.line : undefined;
+  const state = isBefore ? "before" : line ? "waitlist" : "open";
+  const label = line ? t("join") : t("buy", { total: price });
+  const terms = line ? t("rule", { time: duration(line.offer_seconds, localeOf(language)) }) : hold(sale, amount, language, t);
   if (buyer === "elsewhere") {
     const href = `${base}/sale?activity=${encodeURIComponent(sale.id)}`;
-    return { state, href, label: isBefore ? t("go") : t("buy", { total: price }), note: t("before_elsewhere") };
+    return { state, href, label: isBefore ? t("go") : label, note: t("before_elsewhere") };
   }
   if (buyer === "signed_out") {
     const way = signInUrl ? { href: signInUrl } : {};
-    return { state, ...way, action: "sign_in", label: t(isBefore ? "take_part" : "sign_in"), note: isBefore ? t("before") : hold(sale, amount, language, t) };
+    return { state, ...way, action: "sign_in", label: t(isBefore ? "take_part" : "sign_in"), note: isBefore ? t("before") : terms };
   }
   if (isBefore) return { state, label: t("opens", { time: moment(sale.starts_at, language) }), tone: "wait", note: why || t("before_pass") };
   const over = order && OVER[order.status];
   return {
-    state: error ? "refused" : over ? "closed" : "open", action: "buy", label: t("buy", { total: price }),
-    note: why || (over ? t(over) : hold(sale, amount, language, t)),
+    state: error ? "refused" : over ? "closed" : state, action: "buy", label,
+    note: why || (over ? t(over) : terms),
   };
 }
 

@@ -91,8 +91,8 @@ export class Run {
       try {
         this.#sale = await this.client.activity(this.activity);
         [failures, this.#loadError] = [0, null];
-        // The gate's version says when it has changed.
-        return 10 * 60_000;
+        // The gate's version says when it has changed, but not that somebody waits.
+        return this.#sale.line ? 10_000 : 10 * 60_000;
       } catch (error) {
         this.#loadError = error;
         return codeOf(error) === "not_found" ? 60_000 : backoff((failures += 1));
@@ -225,7 +225,7 @@ export class Run {
     try {
       const outcome = await start();
       this.#progress = null;
-      if (outcome?.kind === "accepted") this.#accept(outcome);
+      if (outcome?.kind === "accepted" || outcome?.kind === "waiting") this.#accept(outcome);
       if (outcome?.kind === "refused") this.#refuse(outcome.error);
       if (outcome?.kind === "unknown") this.#isUnknown = true;
     } catch {
@@ -237,7 +237,8 @@ export class Run {
   /** @param {{ order: Order, ticket: Ticket }} accepted */
   #accept({ order, ticket }) {
     this.#update(order);
-    this.#send("accepted", { order, ticket });
+    if (order.status === "waiting") this.#send("waiting", { order, ticket });
+    else this.#send("accepted", { order, ticket });
     void this.#follow(order, ticket);
   }
 
@@ -252,10 +253,14 @@ export class Run {
   }
 
   /** @param {Order} order @param {Ticket} ticket */
-  async #follow({ order_no: orderNo }, { ticket }) {
+  async #follow({ order_no: orderNo }, ticket) {
     const following = (this.#following = new AbortController());
     try {
-      for await (const order of this.client.watchOrder(orderNo, { token: () => ticket, signal: following.signal })) this.#update(order);
+      for await (const order of this.client.watchOrder(orderNo, { token: () => ticket.ticket, signal: following.signal })) {
+        const isOffered = this.#order?.status === "waiting" && ["queued", "pending_payment"].includes(order.status);
+        this.#update(order);
+        if (isOffered) this.#send("accepted", { order, ticket });
+      }
     } catch (error) {
       if (!(error instanceof Aborted)) this.#error = error;
       this.#render();

@@ -24,6 +24,7 @@ export const texts = {
   "problem.banned": "You cannot take part in this drop. If that is a mistake, ask the shop’s support.",
   "problem.rate_limited": "That was a little fast.",
   "problem.limit_reached": "You already have the most one person can buy.",
+  "problem.limit_reached.waits": "You are on the waitlist already.",
   "problem.sold_out": "Somebody was faster: this is sold out.",
   "problem.price_changed": "The price has changed: it is now {amount}. Nothing was ordered yet.",
   "problem.insufficient_stock": "Only {left} left: fewer than you chose. You can still buy.",

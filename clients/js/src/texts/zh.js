@@ -24,6 +24,7 @@ export const texts = {
   "problem.banned": "您无法参加本活动。如有疑问，请联系客服。",
   "problem.rate_limited": "操作太快了。",
   "problem.limit_reached": "您已达到每人限购数量。",
+  "problem.limit_reached.waits": "您已在候补队列中。",
   "problem.sold_out": "手慢了，已售罄。",
   "problem.price_changed": "价格有变，现为 {amount}。尚未下单，请确认后再抢购。",
   "problem.insufficient_stock": "仅剩 {left} 件，少于您选择的数量，仍可抢购。",
