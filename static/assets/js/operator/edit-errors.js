@@ -19,6 +19,9 @@ export function wrongs(id, spec) {
   check(isNumber(spec.per_user, 1), "/per_user", "per_user");
   for (const name of ["pay_timeout_seconds", "max_wait_seconds"]) check(isNumber(spec[name], 1, 86_400), `/${name}`, "duration");
   check(isNumber(spec.pay_extension_seconds, 0, 86_400), "/pay_extension_seconds", "extension");
+  const { max_units: units = 1, offer_seconds: offer = 1 } = spec.line ?? {};
+  check(isNumber(units, 1, 100_000), "/line/max_units", "line_units");
+  check(isNumber(offer, 1, 86_400), "/line/offer_seconds", "duration");
   check(isNumber(spec.min_difficulty, 1, 8), "/min_difficulty", "difficulty");
   check(isNumber(spec.eligibility.min_level, 0), "/eligibility/min_level", "level");
   for (const [kind, limit] of Object.entries(spec.limits)) check(!limit || (isNumber(limit.count, 1) && isNumber(limit.seconds, 1, 86_400)), `/limits/${kind}`, "limit");

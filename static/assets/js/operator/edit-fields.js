@@ -35,7 +35,8 @@ export const STEPS = {
   rules: {
     first: [
       field("per-user", "/per_user", "number", { min: 1 }), duration("pay-timeout", "/pay_timeout_seconds", { min: 0 }),
-      choice("checkout", "/checkout", "checkout", ["none", "form", "provider"]),
+      choice("checkout", "/checkout", "checkout", ["none", "form", "provider"]), choice("line", "/line/mode", "line", ["none", "waitlist"]),
+      field("line-units", "/line/max_units", "number", { min: 1, max: 100_000, shownWith: "line" }), duration("offer", "/line/offer_seconds", { min: 0, shownWith: "line" }),
     ],
     folded: [
       duration("pay-extension", "/pay_extension_seconds", { min: 0 }), duration("refund", "/refund_window_seconds", { min: 0 }),

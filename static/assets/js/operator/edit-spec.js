@@ -11,7 +11,7 @@ const WORDS = [["word", "en"], ["word-zh", "zh"]];
 export function textsOf(spec) {
   const durations = {
     "max-wait": spec.max_wait_seconds ?? 60, "pay-timeout": spec.pay_timeout_seconds ?? 300, "pay-extension": spec.pay_extension_seconds ?? 0,
-    refund: spec.refund_window_seconds,
+    refund: spec.refund_window_seconds, offer: spec.line?.offer_seconds,
   };
   const limits = LIMITS.flatMap((kind) => {
     const limit = spec.limits?.[kind];
@@ -27,10 +27,10 @@ export function textsOf(spec) {
     allow: (spec.eligibility?.allow ?? []).join("\n"), groups: (spec.eligibility?.groups ?? []).join("\n"),
     codes: spec.eligibility?.codes ?? false,
     check: spec.human_check ?? "none", difficulty: String(spec.min_difficulty ?? 1), "per-user": String(spec.per_user ?? 1),
-    checkout: spec.checkout ?? "form", restocks: spec.refund_restocks ?? true,
+    checkout: spec.checkout ?? "form", line: spec.line?.mode ?? "none", "line-units": String(spec.line?.max_units ?? ""), restocks: spec.refund_restocks ?? true,
     ...Object.fromEntries(limits),
     ...Object.fromEntries(Object.entries(durations).flatMap(([id, seconds]) => {
-      const [number, unit] = seconds === undefined || seconds === null ? ["", "days"] : toDuration(seconds);
+      const [number, unit] = seconds === undefined || seconds === null ? ["", id === "offer" ? "minutes" : "days"] : toDuration(seconds);
       return [[id, number], [`${id}-unit`, unit]];
     })),
   };
@@ -68,6 +68,9 @@ export function specOf(texts, skus, kept) {
     refund_restocks: texts.restocks,
     refund_window_seconds: texts.refund === "" ? undefined : seconds("refund"),
     limits: Object.fromEntries(limits),
+    line: texts.line === "waitlist" ? {
+      mode: "waitlist", max_units: texts["line-units"] === "" ? undefined : wholeNumber(texts["line-units"]), offer_seconds: texts.offer === "" ? undefined : seconds("offer"),
+    } : undefined,
     skus,
   };
 }

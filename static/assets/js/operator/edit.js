@@ -131,7 +131,7 @@ function typed(event) {
 function follow() {
   const { texts, skus } = current();
   if (!version && !("typed" in byId("f-id").dataset)) byId("f-id").value = toId(texts.title);
-  for (const node of document.querySelectorAll("[data-shown-with]")) setVisible(node, texts[node.dataset.shownWith] === "set");
+  for (const node of document.querySelectorAll("[data-shown-with]")) setVisible(node, ["set", "waitlist"].includes(texts[node.dataset.shownWith]));
   const spec = specOf(texts, skusOf(skus), loaded);
   setText(byId("f-refund-risk"), refundRisk(spec) ? t("check.refund_risk") : "");
   const [start, end] = [Date.parse(spec.starts_at), Date.parse(spec.ends_at)];

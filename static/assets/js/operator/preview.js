@@ -21,7 +21,7 @@ document.documentElement.dataset.started = "";
 document.addEventListener("operator:signed-out", () => location.reload());
 startLanguageSwitch();
 byId("preview-moment").addEventListener("change", showMoment);
-startBar({ buy: doNothing, sign_in: doNothing, next: doNothing });
+startBar({ buy: doNothing, join: doNothing, sign_in: doNothing, next: doNothing });
 byId("remind").addEventListener("click", doNothing);
 setInterval(render, 100);
 
@@ -50,7 +50,9 @@ function showDraft({ data: draft, date, sentAt, receivedAt }) {
   showSale(true);
   if (draft.version === shownVersion) return;
   const asOf = new Date(clock.now()).toISOString();
-  state.activity = localized({ ...draft, skus: draft.skus.map((sku) => ({ ...sku, left: sku.total, as_of: asOf })) });
+  const line = draft.line?.mode === "waitlist" ? { ...draft.line, offer_seconds: draft.line.offer_seconds ?? draft.pay_timeout_seconds } : undefined;
+  const skus = draft.skus.map((sku) => ({ ...sku, left: sku.total, as_of: asOf, waiting: line && sku.total >= 0 ? 0 : undefined }));
+  state.activity = localized({ ...draft, line, skus });
   renderActivity();
   showMoment();
 }
@@ -61,12 +63,13 @@ function showMoment() {
   const { starts_at: start, ends_at: end, skus } = state.activity;
   const chosen = byId("preview-moment").value;
   const isOpen = chosen === "open" || chosen === "sold_out";
+  state.activity.skus = skus.map((sku) => ({ ...sku, left: chosen === "sold_out" ? 0 : sku.total }));
   const later = (time) => new Date(clock.now() + time).toISOString();
   state.gate = {
     phase: isOpen ? "open" : chosen,
     starts_at: isOpen ? later(-1) : clock.millisecondsUntil(start) > 0 ? start : later(TIME_BEFORE_START),
     ends_at: isOpen ? later(Date.parse(end) - Date.parse(start)) : end,
-    sold_out: chosen === "sold_out" ? skus.map(({ sku }) => sku) : [],
+    sold_out: chosen === "sold_out" ? skus.filter(({ waiting }) => waiting === undefined).map(({ sku }) => sku) : [],
   };
   render();
 }

@@ -74,6 +74,7 @@ export const settingsOf = (sale) => [
   [t("f.per_user"), count(sale.per_user)],
   [t("f.pay_timeout"), duration(sale.pay_timeout_seconds)],
   [t("f.checkout"), t(`checkout.${sale.checkout}`)],
+  [t("f.line"), t(`line.${sale.line?.mode ?? "none"}`)],
   [t("f.check"), t(`human.${sale.human_check}`)],
   [t("f.who"), whoOf(sale.eligibility)],
   [t("f.refund"), sale.refund_window_seconds === undefined || sale.refund_window_seconds === null ? t("refund.always")

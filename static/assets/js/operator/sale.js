@@ -11,7 +11,7 @@ import { showCounts } from "./live/counts.js";
 import { createHistory } from "./live/history.js";
 import { rebuild } from "./live/rebuild.js";
 import { rotateStartKey } from "./live/start-key.js";
-import { makeStockTable } from "./live/stock-table.js";
+import { figureHeads, makeStockTable } from "./live/stock-table.js";
 import { makeTiles } from "./live/tiles.js";
 import { orderRow } from "./order-row.js";
 import { button, chip, facts, section, show } from "./parts.js";
@@ -61,7 +61,7 @@ function page() {
       wide(
         section(t("stock"), { id: "stock-section" }, el("div", { class: "card scroll" }, el("table", { class: "rows" },
           el("thead", {}, el("tr", {}, el("th", { scope: "col" }, t("sku")),
-            ["total", "left", "held", "sold"].map((name) => el("th", { scope: "col", class: "number" }, t(`units.${name}`))),
+            figureHeads(),
             el("th", { scope: "col" }, el("span", { class: "unseen" }, t("actions"))))),
           el("tbody", { id: "stock", testid: "stock" })))),
         section(t("now"), { id: "now" }, el("div", { class: "card" }, el("dl", { id: "rates", class: "facts" }),
@@ -101,7 +101,7 @@ async function loadStats() {
   const sums = sumOf(stats.skus);
   views.tiles.update(samples[samples.length - 1], { ...sums, revenue: stats.revenue });
   views.chart.update(samples, marksOf(sale, changes));
-  views.stock.update(stats.skus);
+  views.stock.update(stats.skus, sale.line?.mode === "waitlist");
   showCounts("orders-by-status", "status", stats.orders);
   showCounts("refusals", "refused", stats.refusals);
   showWorker("writer", ...(stats.queue > 0 ? ["calm", t("writer.busy", { number: stats.queue })] : ["good", t("writer.good")]));

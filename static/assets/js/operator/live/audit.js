@@ -10,7 +10,7 @@ export async function audit(button, id) {
   if (report) byId("audit-result").replaceChildren(...auditTable(report));
 }
 
-const INVARIANTS = ["i1", "i2", "i3"];
+const INVARIANTS = ["i1", "i2", "i3", "i8"];
 
 function auditTable(report) {
   const cells = (sku) => [
