@@ -9,7 +9,7 @@ import * as session from "../shared/session.js";
 import { isCheckOpen, isCheckPending } from "./human-check.js";
 import { itemName } from "./order-words.js";
 import {
-  areButtonsDisabled, chosenQuantity, chosenSku, isAllSoldOut, isSoldOut, openOrders, orderToPay, phase, startsAt, state,
+  areButtonsDisabled, chosenQuantity, chosenSku, isAllSoldOut, isSoldOut, joins, openOrders, orderToPay, phase, startsAt, state,
 } from "./sale-state.js";
 
 /** The action of the button when the pointer last went down on it, or null. */
@@ -17,7 +17,7 @@ let pressed = null;
 addEventListener("pointerdown", ({ target }) => (pressed = target.closest?.(".buy:enabled")?.dataset.action ?? null), { capture: true });
 
 /**
- * Handles clicks by `actions`: `buy`, `order`, `orders`, `sign_in`, `switch`, `check` and `next`, and `left` itself. A click counts if the button did the same when the
+ * Handles clicks by `actions`: `buy`, `join`, `order`, `orders`, `sign_in`, `switch`, `check` and `next`, and `left` itself. A click counts if the button did the same when the
  * pointer went down on it; a keyboard and assistive technology click without a pointer.
  */
 export function startBar(actions) {
@@ -41,6 +41,9 @@ export function renderBar() {
   setVisible(byId("steps"), hasSteps && !hasOrder);
 }
 
+/** What leads to the buyer's order, by its status. */
+const ORDER_LABELS = { waiting: "bar.place", queued: "bar.order", pending_payment: "bar.pay" };
+
 /** What the bar says: without an action the button is disabled. `tone`: `busy` works, `wait` becomes active by itself, `quiet` is not the next step. */
 function content() {
   const { activity, progress, refusal, atLimit } = state;
@@ -50,9 +53,12 @@ function content() {
   const order = orderToPay(sku.sku);
   const isBusy = areButtonsDisabled();
   const isOpen = now === "open" && !isBusy;
-  const hold = { item, note: t(sku.price === 0 ? "bar.hold_free" : "bar.hold", { time: duration(activity.pay_timeout_seconds) }) };
-  if (progress?.step === "accepted") return { label: t("bar.accepted"), note: t("attempt.accepted"), tone: "good" };
-  if (order && !isBusy) return { action: "order", label: t(order.status === "queued" ? "bar.order" : "bar.pay") };
+  const isLine = joins(sku);
+  const hold = { item, note: isLine ? lineNote(sku) : t(sku.price === 0 ? "bar.hold_free" : "bar.hold", { time: duration(activity.pay_timeout_seconds) }) };
+  if (progress?.step === "accepted" || progress?.step === "joined") {
+    return { label: t(`bar.${progress.step}`), note: t(`attempt.${progress.step}`), tone: "good" };
+  }
+  if (order && !isBusy) return { action: "order", label: t(ORDER_LABELS[order.status]) };
   if (now === "ended" || (isOpen && isAllSoldOut())) return nextContent();
   if (refusal?.requires === "code") return { action: "code", label: t("bar.code"), note: t("refused.code") };
   if (refusal) {
@@ -67,7 +73,7 @@ function content() {
   }
   if (isBusy) return { label: progressLabel(progress), note: progressNote(progress), tone: "busy" };
   if (!session.token()) {
-    return now === "open" ? { action: "buy", label: t("sign_in.buy"), ...hold }
+    return now === "open" ? { action: isLine ? "join" : "buy", label: t(isLine ? "sign_in.join" : "sign_in.buy"), ...hold }
       : { action: "sign_in", label: t("sign_in.take_part"), note: t("bar.sign_in") };
   }
   if (now === "scheduled") {
@@ -75,14 +81,19 @@ function content() {
   }
   const units = chosenQuantity();
   if (atLimit?.sku === sku.sku && units >= atLimit.quantity) return { action: "orders", label: t("nav.orders"), item, note: t("problem.limit_reached") };
+  if (isLine) return { action: "join", label: t("line.join"), ...(progress ? { note: progressNote(progress) } : hold) };
   const label = t("sale.buy", { units: count(units), total: priceText(units * sku.price, sku.currency) });
   return { action: "buy", label, ...(progress ? { note: progressNote(progress) } : hold) };
 }
 
+/** How many wait for a SKU, and for how long a unit is offered. */
+const lineNote = ({ waiting }) =>
+  t(waiting ? "line.note" : "line.note_first", { waiting: count(waiting), time: duration(state.activity.line.offer_seconds) });
+
 /** The way on from a sale that has nothing left. */
 function nextContent() {
   const { next } = state;
-  if (!next) return { action: "next", label: t("sale.back"), note: phase() === "open" ? t("bar.comes_back") : next === null ? t("list.none") : "" };
+  if (!next) return { action: "next", label: t("sale.back"), note: phase() === "open" ? t(state.activity.line ? "line.full" : "bar.comes_back") : next === null ? t("list.none") : "" };
   // Two lines of the button.
   const title = next.title.length > 30 ? `${next.title.slice(0, 29)}…` : next.title;
   return { action: "next", label: t("bar.next", { title }), note: t("bar.next_at", { time: dayAndTimeInside(next.starts_at, clock.now()) }) };

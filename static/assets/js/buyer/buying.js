@@ -83,17 +83,18 @@ async function follow(run, onRefusal) {
   };
   try {
     const outcome = await run(thisAttempt.signal, onStep);
+    const { order } = outcome;
     // Also if the buyer has cancelled meanwhile: the ticket is used.
-    if (outcome.kind === "accepted") {
-      session.markTicketUsed(state.id, outcome.order.order_no, outcome.ticket.ticket);
-      lostOrder.keep(outcome.order);
-      ownOrders.add(outcome.order);
+    if (order) {
+      session.markTicketUsed(state.id, order.order_no, outcome.ticket.ticket);
+      lostOrder.keep(order);
+      ownOrders.add(order);
     }
     if (outcome.kind === "refused" && !hadOrdered) ownOrders.forgetOrder(id);
     if (attempt !== thisAttempt) return;
-    if (outcome.kind === "accepted") {
-      showProgress({ step: "accepted" });
-      return openOrder(outcome.order);
+    if (order) {
+      showProgress({ step: order.status === "waiting" ? "joined" : "accepted" });
+      return openOrder(order);
     }
     if (outcome.kind === "refused") onRefusal(outcome.error);
     else {
@@ -136,15 +137,19 @@ const CALM = ["sold_out", "insufficient_stock", "price_changed", "ended"];
 function showRefusal(error, item, quantity, gate) {
   const { code, left, amount, currency } = error;
   if (code === "unauthenticated") return void shell.signInAgain();
-  if (code === "sold_out") {
+  const change = (members) => {
+    state.activity = { ...state.activity, skus: state.activity.skus.map((known) => (known.sku === item.sku ? { ...known, ...members } : known)) };
+    renderActivity();
+  };
+  // One unit can still be waited for.
+  if (code === "sold_out" && quantity > 1 && item.waiting !== undefined) change({ left: 0 });
+  else if (code === "sold_out") {
     state.refusedAt.set(item.sku, performance.now());
     void gate.refresh();
   }
   if (code === "insufficient_stock") state.quantities.set(cardOf(item), left);
   if (code === "price_changed") {
-    const withPrice = (known) => (known.sku === item.sku ? { ...known, price: amount / quantity, currency } : known);
-    state.activity = { ...state.activity, skus: state.activity.skus.map(withPrice) };
-    renderActivity();
+    change({ price: amount / quantity, currency });
     void gate.refresh();
   }
   if (code === "limit_reached") {

@@ -9,7 +9,7 @@ const keyOf = (orderNo) => `stampede.queued.${orderNo}`;
 
 /** Keeps in this tab what an order is for, while it may be lost: until the ledger has it. */
 export function keep({ order_no: orderNo, status, sku, quantity, amount }) {
-  if (status === "queued") tab.setItem(keyOf(orderNo), JSON.stringify({ sku, quantity, amount }));
+  if (status === "queued" || status === "waiting") tab.setItem(keyOf(orderNo), JSON.stringify({ sku, quantity, amount }));
   else tab.removeItem(keyOf(orderNo));
 }
 

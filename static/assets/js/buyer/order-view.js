@@ -2,8 +2,8 @@
 
 import { clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
-import { count, dayAndTimeInside, moment, shortCountdown } from "../shared/format.js";
-import { hasText, t, titled } from "../shared/i18n.js";
+import { count, dayAndTimeInside, duration, moment, shortCountdown } from "../shared/format.js";
+import { hasText, sentences, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { tab } from "../shared/storage.js";
 import * as addressForm from "./address.js";
@@ -13,10 +13,10 @@ import { amountText, itemName, orderCode, orderText } from "./order-words.js";
 const CHECK = "M6 12.5l4 4 8-9";
 const BADGES = {
   queued: CHECK, pending_payment: CHECK, paid: CHECK,
-  confirming: "M12 7v5l3 3", expired: "M12 7v5l3 3",
+  waiting: "M12 7v5l3 3", confirming: "M12 7v5l3 3", expired: "M12 7v5l3 3", sale_ended: "M12 7v5l3 3",
   refunding: "M10 7l-4 4 4 4M6 11h8a4 4 0 0 1 0 8", refunded: "M10 7l-4 4 4 4M6 11h8a4 4 0 0 1 0 8",
   declined: "M12 6.5v7M12 17v.01", failed: "M12 6.5v7M12 17v.01",
-  cancelled: "M8 8l8 8M16 8l-8 8",
+  cancelled: "M8 8l8 8M16 8l-8 8", left_line: "M8 8l8 8M16 8l-8 8", removed: "M8 8l8 8M16 8l-8 8",
 };
 
 /** What is shown while the buyer is to pay. */
@@ -28,17 +28,18 @@ const BAR = { queued: "pay", confirming: "pay", paid: "print" };
 let boughtShown = "";
 
 /**
- * Renders all but the times. `shown` is the order's status, or `confirming` or `declined`; `sale` is the activity,
- * null if it cannot be loaded, undefined until it is; `checkout` is how the sale asks for the address.
+ * Renders all but the times. `shown` is what `stateToShow` returns; `hasWaited` says whether the buyer waited in the line; `sale` is
+ * the activity, null if it cannot be loaded, undefined until it is; `checkout` is how the sale asks for the address.
  */
-export function render({ order, shown, sale, checkout, isChanging, isBusy, refundUntil, saleUrl, paymentUrl }) {
+export function render({ order, shown, hasWaited, sale, checkout, isChanging, isBusy, refundUntil, saleUrl, paymentUrl }) {
   const text = (key, values) => orderText(key, { ...order, checkout }, values);
   byId("order").dataset.status = shown;
   setVisible(byId("order"), true);
   document.title = titled(isUnpaid(shown) ? text("order.pay_now") : text(`status.${shown}`));
-  setText(byId("explain"), reasonText(order, text) ?? text(`order.${shown}_more`));
+  const rule = shown === "waiting" && sale?.line && t("line.rule", { time: duration(sale.line.offer_seconds) });
+  setText(byId("explain"), reasonText(order, text) ?? sentences(rule, text(`order.${shown}_more`)));
   byId("badge").setAttribute("d", BADGES[shown]);
-  setText(byId("eyebrow"), t("order.queued"));
+  setText(byId("eyebrow"), t(hasWaited ? "order.your_turn" : "order.queued"));
   setVisible(byId("eyebrow"), shown === "pending_payment");
   celebrate(order.order_no, shown);
   renderBought(order, sale);
@@ -86,12 +87,14 @@ function renderBought(order, sale) {
 
 function renderQueue({ order_no: orderNo, status, ahead = 0, estimated_wait_ms: wait = 0 }) {
   const key = `stampede.longest_queue.${orderNo}`;
-  setVisible(byId("queue"), status === "queued");
-  if (status !== "queued") return tab.removeItem(key);
+  const isWaiting = status === "waiting";
+  setVisible(byId("queue"), isWaiting || status === "queued");
+  if (!isWaiting && status !== "queued") return tab.removeItem(key);
   // In the tab, so that a reload does not begin again.
   const longest = Math.max(Number(tab.getItem(key)), ahead);
   tab.setItem(key, String(longest));
-  setText(byId("ahead"), ahead > 0 ? t("order.ahead", { ahead: count(ahead) }) : t("order.next"));
+  const [some, none] = isWaiting ? ["order.place", "order.first"] : ["order.ahead", "order.next"];
+  setText(byId("ahead"), ahead > 0 ? t(some, { ahead: count(ahead) }) : t(none));
   const minutes = Math.ceil(wait / 60_000);
   setText(byId("wait"), minutes > 1 ? t("order.wait", { minutes: count(minutes) }) : wait > 1_000 ? t("order.wait_short") : "");
   byId("queue-fill").style.setProperty("--share", longest ? 1 - ahead / longest : 1);

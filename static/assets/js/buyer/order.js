@@ -15,6 +15,9 @@ import * as view from "./order-view.js";
 import { orderCode, orderText } from "./order-words.js";
 import * as payNotification from "./pay-notification.js";
 
+/** How long the renewal of a sign-in may be overdue until a buyer who waits is asked to sign in again, in milliseconds. */
+const RENEWAL_OVERDUE = 30_000;
+
 /** How often a hidden page polls, in milliseconds: its title says when the order can be paid. */
 const HIDDEN_INTERVAL = 20_000;
 
@@ -22,6 +25,12 @@ const orderNo = new URLSearchParams(location.search).get("order_no") ?? "";
 /** Whether the buyer comes from the payment page, after paying there. */
 let hasPaid = new URLSearchParams(location.search).get("payment") === "done";
 const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
+
+/** What is shown of a wait in the line that has ended, by the reason. */
+const LINE_ENDS = { left_line: "left_line", sale_ended: "sale_ended", removed_by_operator: "removed", limit_reached: "removed", banned: "removed" };
+
+/** Present if this tab has shown that the buyer waits in the line. */
+const HAS_WAITED = `stampede.waited.${orderNo}`;
 
 /** The `declined_at` that this tab has shown last. */
 const DECLINE_SHOWN = `stampede.decline.${orderNo}`;
@@ -41,6 +50,7 @@ let poller = null;
 
 shell.start();
 shell.onSessionChange(start);
+shell.keepSignedInWhile(isWaiting);
 byId("pay-form").addEventListener("submit", pay);
 byId("change-address").addEventListener("click", () => {
   isChanging = !isChanging;
@@ -62,10 +72,13 @@ addEventListener("beforeprint", () => {
   view.renderDetails(order);
 });
 byId("sign-in-here").addEventListener("click", () => void shell.signIn());
-byId("cancel").addEventListener("click", () => void confirmAndSend(client.cancel, "order.cancel"));
+byId("renew").addEventListener("click", () => void shell.signInAnew());
+byId("cancel").addEventListener("click", () =>
+  void (isWaiting() ? confirmAndSend(client.leave, "order.leave", "order.stay") : confirmAndSend(client.cancel, "order.cancel")));
 byId("refund").addEventListener("click", () => void confirmAndSend(client.refund, "order.refund"));
 setInterval(renderTimes, 250);
-setInterval(() => document.hidden && void poller?.runNow(), HIDDEN_INTERVAL);
+// The client polls for who waits in the line.
+setInterval(() => document.hidden && !isWaiting() && void poller?.runNow(), HIDDEN_INTERVAL);
 addEventListener("online", () => void poller?.runNow());
 addressForm.watch(orderNo);
 payNotification.offer();
@@ -121,9 +134,10 @@ function update(newOrder) {
   const previous = order && byId("order").dataset.status;
   order = newOrder;
   lostOrder.keep(order);
+  if (isWaiting()) tab.setItem(HAS_WAITED, "");
   if (!["queued", "pending_payment"].includes(order.status)) addressForm.forgetTyped(orderNo);
   render();
-  if (previous === "queued" && order.status === "pending_payment") payNotification.notify(orderNo);
+  if (["waiting", "queued"].includes(previous) && order.status === "pending_payment") payNotification.notify(orderNo);
   if (previous && previous !== byId("order").dataset.status) byId("headline").focus({ preventScroll: true });
 }
 
@@ -133,7 +147,7 @@ async function findMissing(user) {
   const onStep = () => showNotice({ tone: "busy", text: t("order.lost") });
   const outcome = await lostOrder.sendAgain(activity, orderNo, onStep).catch((error) => ({ kind: "refused", error }));
   if (session.user() !== user) return;
-  if (outcome?.kind === "accepted" || outcome?.kind === "unknown") {
+  if (["accepted", "waiting", "unknown"].includes(outcome?.kind)) {
     showNotice(null);
     return startPolling();
   }
@@ -154,21 +168,28 @@ async function loadSale() {
   if (order) render();
 }
 
+/** Whether the buyer waits in the line. */
+function isWaiting() {
+  return order?.status === "waiting";
+}
+
 /** How the sale asks for the address; undefined until it is known. */
 const checkoutKind = () => (sale === undefined ? undefined : (sale?.checkout ?? "form"));
 
 function render() {
   view.render({
-    order, sale, isChanging, isBusy, paymentUrl, shown: stateToShow(), checkout: checkoutKind(), refundUntil: refundEnd(),
+    order, sale, isChanging, isBusy, paymentUrl, shown: stateToShow(), hasWaited: tab.getItem(HAS_WAITED) !== null, checkout: checkoutKind(), refundUntil: refundEnd(),
     saleUrl: `/sale?activity=${encodeURIComponent(activity)}`,
   });
-  for (const command of ["cancel", "refund"]) setText(byId(command), orderText(`order.${command}`, order));
+  setText(byId("cancel"), t(isWaiting() ? "order.leave" : "order.cancel"));
+  setText(byId("refund"), orderText("order.refund", order));
   renderTimes();
 }
 
-/** The order's status; of one that waits for payment also `confirming` or `declined`. */
+/** The order's status; of one that waits for payment also `confirming` or `declined`; of a wait that ended, one of `LINE_ENDS`. */
 function stateToShow() {
-  const { status, checkout_url: url, declined_at: declinedAt = null } = order;
+  const { status, reason, checkout_url: url, declined_at: declinedAt = null } = order;
+  if (["cancelled", "expired"].includes(status)) return LINE_ENDS[reason] ?? status;
   if (status !== "pending_payment") return status;
   // The last payment may have been declined after the buyer was sent back, or by a session that ended: it has no address.
   // An earlier decline says nothing about the payment that the buyer comes from.
@@ -192,7 +213,8 @@ function renderTimes() {
   if (!order) return;
   const shown = byId("order").dataset.status;
   view.renderTimes({ order, shown, checkout: checkoutKind() });
-  setVisible(byId("cancel"), ["pending_payment", "declined"].includes(shown));
+  setVisible(byId("cancel"), ["waiting", "pending_payment", "declined"].includes(shown));
+  setVisible(byId("renewal"), isWaiting() && (!session.token() || session.millisecondsUntilRenewal() < -RENEWAL_OVERDUE));
   const isOver = sale?.refund_window_seconds === 0 || (refundEnd() ?? Infinity) <= clock.now();
   setVisible(byId("refund"), order.status === "paid" && sale !== undefined && !isOver);
   // The time to pay is over by the server's clock: poll at once, one time for each deadline.
@@ -235,8 +257,11 @@ function setBusy(value) {
   if (order) render();
 }
 
-async function confirmAndSend(send, action) {
-  if (!(await confirmDialog(orderText(`${action}_ask`, order), orderText(action, order), t("order.keep"), "no"))) return;
+async function confirmAndSend(send, action, no = "order.keep") {
+  const { status } = order;
+  if (!(await confirmDialog(orderText(`${action}_ask`, order), orderText(action, order), t(no), "no"))) return;
+  // A unit may have been offered meanwhile.
+  if (order?.status !== status) return;
   const token = await shell.signIn();
   if (!token) return;
   showNotice({ tone: "busy", text: t("order.working") });

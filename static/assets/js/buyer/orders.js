@@ -12,7 +12,7 @@ import { amountText, itemName, orderText } from "./order-words.js";
 const PAGE_SIZE = 20;
 
 /** The statuses that change without an action of the buyer. */
-const CHANGING = ["queued", "pending_payment", "refunding"];
+const CHANGING = ["waiting", "queued", "pending_payment", "refunding"];
 
 /** The `before` of the next page. */
 let next = null;

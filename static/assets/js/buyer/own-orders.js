@@ -61,8 +61,9 @@ export function load() {
     // The sale goes on without the list. An order that was made meanwhile is in the next one.
     state.orders = orders ?? state.orders ?? [];
     clearTimeout(nextLoad);
-    const isQueued = openOrders().some(({ status }) => status === "queued");
-    if (isQueued) nextLoad = setTimeout(() => document.hidden || void load(), 3_000 + randomUpTo(2_000));
+    const has = (wanted) => openOrders().some(({ status }) => status === wanted);
+    const pause = has("queued") ? 3_000 : has("waiting") ? 20_000 : 0;
+    if (pause) nextLoad = setTimeout(() => document.hidden || void load(), pause + randomUpTo(2_000));
     render();
   });
   return (loading = thisLoad);
@@ -86,10 +87,9 @@ function render() {
   const [order] = openOrders();
   setVisible(byId("to-pay"), order !== undefined && !state.progress);
   if (!order) return;
-  const isQueued = order.status === "queued";
   const left = shortCountdown(clock.millisecondsUntil(order.pay_by));
-  setText(byId("to-pay-text"), isQueued ? t("bar.queued") : t("sale.to_pay", { time: left }));
+  setText(byId("to-pay-text"), order.status === "pending_payment" ? t("sale.to_pay", { time: left }) : t(`bar.${order.status}`));
   const held = openOrders().reduce((units, { sku, quantity }) => units + (sku === order.sku ? quantity : 0), 0);
-  const isPossible = phase() === "open" && held < state.activity.per_user;
+  const isPossible = phase() === "open" && order.status !== "waiting" && held < state.activity.per_user;
   setVisible(byId("buy-another"), isPossible && order.sku !== state.buysAnother);
 }

@@ -41,7 +41,7 @@ export const chosenSku = () => state.activity.skus.find(({ sku }) => sku === sta
 export const cardOf = ({ item, sku }) => (item ? `item ${item}` : `sku ${sku}`);
 
 /** The units that the button buys. */
-export const chosenQuantity = () => state.quantities.get(cardOf(chosenSku())) ?? 1;
+export const chosenQuantity = () => (joins(chosenSku()) ? 1 : state.quantities.get(cardOf(chosenSku())) ?? 1);
 
 export const startsAt = () => state.gate?.starts_at ?? state.activity.starts_at;
 export const endsAt = () => state.gate?.ends_at ?? state.activity.ends_at;
@@ -53,23 +53,30 @@ export function phase() {
   return clock.millisecondsUntil(startsAt()) <= 0 ? "open" : "scheduled";
 }
 
-/** Whether this SKU is sold out: by a recent refusal, else by the gate, else by its stock. */
-export function isSoldOut({ sku, total, left }) {
+/** Whether this SKU is sold out, and its line is full: by a recent refusal, else by the gate, else by its stock. */
+export function isSoldOut({ sku, total, left, waiting }) {
   if (performance.now() - (state.refusedAt.get(sku) ?? -Infinity) < REFUSAL_LIFETIME_MS) return true;
   if (state.gate) return state.gate.sold_out.includes(sku);
-  return total >= 0 && left === 0 && state.activity.phase === "open";
+  return total >= 0 && left === 0 && waiting === undefined && state.activity.phase === "open";
 }
 
 /** Whether every SKU is sold out. */
 export const isAllSoldOut = () => state.activity.skus.every(isSoldOut);
 
+/** Whether a tap joins the line for this SKU: nothing is left of it, and the line has room. */
+export const joins = (sku) => sku.waiting !== undefined && sku.left === 0 && !isSoldOut(sku);
+
+/** Whether nothing is on sale, and a line has room. */
+export const hasOnlyLines = () => !isAllSoldOut() && state.activity.skus.every((sku) => isSoldOut(sku) || joins(sku));
+
 /** Whether a recent click still disables the buttons, or it is not yet known what is to be paid. */
 export const areButtonsDisabled = () => performance.now() < state.disabledUntil || state.orders === null;
 
-/** The user's orders that are to be paid, now or soon; the one whose time runs out first is the first. */
+/** The user's orders that are to be paid, now, soon or if a unit comes back; the one whose time runs out first is the first. */
 export function openOrders() {
-  const millisecondsLeft = ({ status, pay_by: payBy }) => (status === "queued" ? Number.MAX_SAFE_INTEGER : clock.millisecondsUntil(payBy));
-  const isOpen = (order) => ["queued", "pending_payment"].includes(order.status) && millisecondsLeft(order) > 0;
+  const without = { queued: Number.MAX_SAFE_INTEGER - 1, waiting: Number.MAX_SAFE_INTEGER };
+  const millisecondsLeft = ({ status, pay_by: payBy }) => without[status] ?? clock.millisecondsUntil(payBy);
+  const isOpen = (order) => ["waiting", "queued", "pending_payment"].includes(order.status) && millisecondsLeft(order) > 0;
   return (state.orders ?? []).filter(isOpen).sort((a, b) => millisecondsLeft(a) - millisecondsLeft(b));
 }
 

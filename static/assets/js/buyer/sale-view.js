@@ -8,7 +8,7 @@ import * as session from "../shared/session.js";
 import { renderBar, whoText } from "./buy-bar.js";
 import { renderCode } from "./presale-code.js";
 import { reserveCountdown, showCountdown } from "./countdown.js";
-import { endsAt, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
+import { endsAt, hasOnlyLines, isAllSoldOut, phase, startsAt, state } from "./sale-state.js";
 import { renderCards, updateCards } from "./sku-cards.js";
 import { reserveSpace } from "./steady.js";
 import * as tickets from "./ticket.js";
@@ -26,7 +26,8 @@ export function renderActivity() {
   byId("remind").download = `${activity.id}.ics`;
   setText(byId("rules"), rulesText(activity));
   reserveCountdown([Date.parse(activity.ends_at) - Date.parse(activity.starts_at), clock.millisecondsUntil(activity.starts_at) || 0]);
-  for (const part of ["title", "text"]) reserveSpace(byId(`outcome-${part}`), Object.values(OUTCOMES).map((outcome) => outcome[part]()));
+  const outcomes = Object.entries(OUTCOMES).filter(([name]) => name !== "line" || activity.line).map(([, outcome]) => outcome);
+  for (const part of ["title", "text"]) reserveSpace(byId(`outcome-${part}`), outcomes.map((outcome) => outcome[part]()));
   setText(byId("who"), whoText());
   setVisible(byId("who"), whoText() !== "");
   renderCards();
@@ -44,18 +45,21 @@ function lowestPrice(skus) {
   return skus.some((sku) => sku.price !== lowest.price) ? t("sale.from", { price }) : price;
 }
 
-function rulesText({ per_user: units, pay_timeout_seconds: seconds, refund_window_seconds: refundSeconds }) {
+function rulesText({ per_user: units, pay_timeout_seconds: seconds, refund_window_seconds: refundSeconds, line }) {
   const refunds = refundSeconds === undefined ? "" : refundSeconds === 0 ? t("sale.no_refunds") : t("sale.refunds", { time: duration(refundSeconds) });
-  return sentences(t("sale.rules", { units: count(units), time: duration(seconds) }), refunds);
+  return sentences(t("sale.rules", { units: count(units), time: duration(seconds) }), line && sentences(t("line.when"), lineRule()), refunds);
 }
+
+const lineRule = () => t("line.rule", { time: duration(state.activity.line.offer_seconds) });
 
 /** What is shown in place of the countdown. */
 const OUTCOMES = {
   paused: { title: () => t("phase.paused"), text: () => t("sale.calm") },
   sold_out: {
     title: () => t("outcome.sold_out"),
-    text: () => t("outcome.sold_out_more", { time: duration(state.activity.pay_timeout_seconds), end: minuteTime(endsAt()) }),
+    text: () => (state.activity.line ? t("line.full") : t("outcome.sold_out_more", { time: duration(state.activity.pay_timeout_seconds), end: minuteTime(endsAt()) })),
   },
+  line: { title: () => t("line.title"), text: () => sentences(lineRule(), t("line.until", { end: minuteTime(endsAt()) })) },
   ended: { title: () => t("phase.ended"), text: () => t("outcome.ended_more", { end: dayAndTimeInside(endsAt()) }) },
 };
 
@@ -92,7 +96,7 @@ export function render() {
 
 /** What happened: for a visitor who comes too late, or while the sale is paused. */
 function renderOutcome(now) {
-  const outcome = OUTCOMES[now === "open" && isAllSoldOut() ? "sold_out" : now];
+  const outcome = OUTCOMES[now !== "open" ? now : isAllSoldOut() ? "sold_out" : hasOnlyLines() ? "line" : ""];
   setVisible(byId("countdown"), !outcome);
   setVisible(byId("outcome"), Boolean(outcome));
   if (!outcome) return;

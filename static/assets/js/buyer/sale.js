@@ -28,7 +28,7 @@ shell.start();
 startCheckBox();
 const buy = () => void onBuy(chosenSku(), chosenQuantity(), gate);
 startBar({
-  buy, order: buy, check: goToCheck, sign_in: () => void shell.signIn(), switch: shell.switchUser, code: goToCode, orders: () => location.assign("/orders"),
+  buy, join: buy, order: buy, check: goToCheck, sign_in: () => void shell.signIn(), switch: shell.switchUser, code: goToCode, orders: () => location.assign("/orders"),
   next: () => location.assign(state.next ? `/sale?activity=${encodeURIComponent(state.next.id)}` : "/"),
 });
 /** Forgets why there is no ticket: what it was refused for is another now. */

@@ -4,7 +4,7 @@ import { clock } from "../shared/client.js";
 import { byId, el, picture, setText, setVisible } from "../shared/dom.js";
 import { count, priceText } from "../shared/format.js";
 import { t } from "../shared/i18n.js";
-import { cardOf, chosenSku, isSoldOut, state } from "./sale-state.js";
+import { cardOf, chosenSku, isSoldOut, joins, state } from "./sale-state.js";
 import { reserveSpace } from "./steady.js";
 
 /** The share of the stock below which little is left, and the number of units. */
@@ -27,7 +27,7 @@ export function renderCards() {
     byId("skus").append(cards.get(key).node);
     cards.get(key).describe(group, skus.length === 1);
   }
-  if (!skus.some(({ sku }) => sku === state.chosen)) state.chosen = (skus.find((sku) => !isSoldOut(sku)) ?? skus[0]).sku;
+  if (!skus.some(({ sku }) => sku === state.chosen)) state.chosen = (skus.find((sku) => !isSoldOut(sku) && !joins(sku)) ?? skus.find((sku) => !isSoldOut(sku)) ?? skus[0]).sku;
   updateCards();
 }
 
@@ -86,7 +86,7 @@ function createCard(key) {
     for (const [index, option] of [...options.children].entries()) setText(option.lastChild, group[index]?.name ?? "");
     reserveSpace(price, group.map((sku) => priceText(sku.price, sku.currency)));
     reserveSpace(left, [sumOf(group), ...group].flatMap(({ total }) => (total < 0 ? [t("sale.unlimited")] : [
-      t("sale.sold_out"), t("sale.not_ready"), ...["sale.left", "sale.few_left"].map((text) => t(text, { left: count(total), total: count(total) })),
+      t("sale.sold_out"), t("sale.not_ready"), ...(state.activity.line ? [t("line.waiting", { waiting: count(Math.max(total, 1_000)) })] : []), ...["sale.left", "sale.few_left"].map((text) => t(text, { left: count(total), total: count(total) })),
     ])));
     showPicture();
   }
@@ -117,16 +117,17 @@ function createCard(key) {
     updateStock(sumOf(isChosen ? [sku] : group), hasEnded);
   }
 
-  function updateStock({ total, left: units, isOut }, hasEnded) {
+  function updateStock({ total, left: units, isOut, isLine, waiting }, hasEnded) {
     const isUnlimited = total < 0;
     const isLittle = !isUnlimited && units > 0 && units < total && (units <= LITTLE.units || units / total <= LITTLE.share);
     node.classList.toggle("is-out", isOut);
+    node.classList.toggle("is-line", isLine);
     node.classList.toggle("has-little", isLittle && !hasEnded);
     setVisible(meter, !isUnlimited);
     fill.style.setProperty("--share", isUnlimited || !total ? 0 : units / total);
     const values = { left: count(units), total: count(total) };
     setText(left, hasEnded ? "" : isUnlimited ? t("sale.unlimited") : isOut ? t("sale.sold_out")
-      : units === null ? (clock.isSet() ? t("sale.not_ready") : "") : t(isLittle ? "sale.few_left" : "sale.left", values));
+      : isLine ? t(waiting ? "line.waiting" : "sale.sold_out", { waiting: count(waiting) }) : units === null ? (clock.isSet() ? t("sale.not_ready") : "") : t(isLittle ? "sale.few_left" : "sale.left", values));
   }
 
   return { node, describe, update };
@@ -144,6 +145,8 @@ function sumOf(skus) {
     total: skus.some(({ total }) => total < 0) ? -1 : sum(({ total }) => total),
     left: skus.some(({ left }) => left === null) ? null : sum((sku) => (isSoldOut(sku) ? 0 : sku.left)),
     isOut: skus.every(isSoldOut),
+    isLine: skus.some(joins) && skus.every((sku) => isSoldOut(sku) || joins(sku)),
+    waiting: sum(({ waiting = 0 }) => waiting),
   };
 }
 

@@ -37,6 +37,11 @@ export function switchUser() {
   void signIn();
 }
 
+let isAwaited = () => false;
+
+/** Keeps the sign-in alive on a hidden page, too, while `test()`: the visitor may have to act at any moment. */
+export const keepSignedInWhile = (test) => (isAwaited = test);
+
 /** Resolves when the page knows who is signed in, as far as it can be known. */
 let begun = Promise.resolve();
 /** The first look at who is signed in; null until the settings say where. */
@@ -47,7 +52,7 @@ async function begin() {
   try {
     const way = await loadWay();
     setVisible(byId("sign-out"), way.canSignOut);
-    following ??= keepSignedIn(way, renderAndNotify);
+    following ??= keepSignedIn(way, renderAndNotify, () => isAwaited());
     await following;
   } catch {
     // No settings. A click tries again, and so does the page, ever more rarely.
@@ -131,7 +136,11 @@ addEventListener("pageshow", ({ persisted }) => persisted && (openSignIn = null)
  * callers share one sign-in.
  */
 export function signIn() {
-  if (session.token()) return Promise.resolve(session.token());
+  return session.token() ? Promise.resolve(session.token()) : signInAnew();
+}
+
+/** As `signIn`, also for a visitor who is signed in: their token ends soon. */
+export function signInAnew() {
   return (openSignIn ??= signInByWay().finally(() => (openSignIn = null)));
 }
 

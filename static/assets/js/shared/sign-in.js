@@ -73,9 +73,9 @@ export function renew(way) {
 
 /**
  * Renews the token before it ends, and follows the shop's session. Calls `onUserChange` when another user, or none, is
- * signed in. Resolves after the first look at the session.
+ * signed in. A hidden page rests, unless `isAwaited()`. Resolves after the first look at the session.
  */
-export async function keepSignedIn(way, onUserChange) {
+export async function keepSignedIn(way, onUserChange, isAwaited) {
   if (!way.renew) return;
   let isBusy = false;
   let [askedAt, pausedUntil] = [-Infinity, -Infinity];
@@ -90,7 +90,7 @@ export async function keepSignedIn(way, onUserChange) {
     // The clock may have been set back.
     shownAt = Math.min(shownAt, Date.now());
     const isDue = session.millisecondsUntilRenewal() <= 0 || (way.hasSession && !wasChecked(shownAt));
-    if (!isDue || isBusy || document.hidden || performance.now() < pausedUntil) return;
+    if (!isDue || isBusy || (document.hidden && !isAwaited()) || performance.now() < pausedUntil) return;
     isBusy = true;
     askedAt = performance.now();
     const previous = [session.user(), session.owner()];
