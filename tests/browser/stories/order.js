@@ -53,10 +53,10 @@ const fakeNotifications = (page, permission) =>
     };
   }, permission);
 
-for (const permission of ["granted", "denied"]) {
-  test(`a buyer who looks elsewhere is notified only on request: ${permission}`, async ({ page }) => {
+for (const [permission, before] of [["granted", "queued"], ["denied", "queued"], ["granted", "waiting"]]) {
+  test(`a buyer who looks elsewhere is notified only on request: ${permission}, ${before}`, async ({ page }) => {
     await fakeNotifications(page, permission);
-    let status = "queued";
+    let status = before;
     await changeAnswers(page, /\/api\/orders\/sale-/, (shown) => ({ ...shown, status }), { "retry-after": "1" });
     const order = await openOrder(page);
     await expect(page.getByTestId("notify")).toBeVisible();

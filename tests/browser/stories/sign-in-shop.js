@@ -1,7 +1,7 @@
 // A shop with its own session sells through our pages (B1).
 
-import { publish, unique, url } from "../support/app.js";
-import { buyNow, goToPayment, payNow, untilText } from "../support/page.js";
+import { orderOf, publish, unique, url } from "../support/app.js";
+import { buyNow, goToPayment, payNow, setHidden, untilText } from "../support/page.js";
 import { ShopServer } from "../support/shop-server.js";
 import { expect, test as plain } from "../support/test.js";
 
@@ -248,4 +248,30 @@ test("the content security policy allows the shop's origins and no others", asyn
     "img-src": "'self' data: https:", "connect-src": `'self' ${shop}`, "form-action": `'self' ${shop}`,
     "base-uri": "'none'", "frame-ancestors": "'none'",
   });
+});
+
+test("the sign-in of a buyer who waits for a unit is renewed on a hidden page, and that of another is not", async ({ shop: _, newPage }) => {
+  const { id } = await publish({ total: 1, line: { mode: "waitlist" } });
+  await orderOf(id);
+  const page = await openAsBuyer(newPage);
+  const renewAt = () => page.evaluate(() => Number(localStorage.getItem("stampede.renew_at")));
+  const hide = async () => {
+    await setHidden(page, true);
+    await page.evaluate(() => localStorage.setItem("stampede.renew_at", "1"));
+  };
+  const join = page.locator('[data-testid="buy"][data-action="join"]');
+  // A page that is opened asks the shop.
+  const asked = page.waitForResponse(/\/session$/);
+  await page.goto(`/sale?activity=${id}`);
+  await asked;
+  await expect(join).toBeEnabled();
+  await hide();
+  await page.waitForTimeout(7_000);
+  expect(await renewAt()).toBe(1);
+  await setHidden(page, false);
+  await join.click();
+  await page.waitForURL(/\/order\?/);
+  await untilText(page, "headline", "You are on the waitlist");
+  await hide();
+  await expect.poll(renewAt).toBeGreaterThan(Date.now());
 });

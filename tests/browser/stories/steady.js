@@ -38,7 +38,7 @@ for (const locale of ["en-GB", "zh-CN"]) {
     test(`no buy button moves while a sale starts, pauses and goes on (${locale}, ${device})`, ({ newPage }) => retryIfLate(async () => {
       const sale = await publish({
         title: "A sale with a title that takes a line or two", description: "A description. ".repeat(20), skus: SKUS,
-        startsIn: 20_000, duration: 90_000_000, perUser: 3, human_check: "captcha",
+        startsIn: 20_000, duration: 90_000_000, perUser: 3, human_check: "captcha", line: { mode: "waitlist" },
       });
       const page = await newPage(null, { ...options, locale });
       // The puzzle is solved without looking at it.
@@ -88,9 +88,16 @@ for (const locale of ["en-GB", "zh-CN"]) {
         await expect(page.getByTestId("notice")).toHaveAttribute("data-tone", "calm");
         await expect(page.locator('[data-action="left"]')).toBeEnabled();
       });
+      await staysDuring("waitlist", async () => {
+        await changeAnswers(page, /\/api\/activities\/sale-[^/]+$/, (shown) => ({ ...shown, skus: shown.skus.map((sku) => ({ ...sku, left: 0, waiting: 12 })) }));
+        await page.evaluate(() => dispatchEvent(new Event("online")));
+        await expect(page.locator('[data-action="join"]')).toBeEnabled();
+        await expect(page.getByTestId("outcome")).toHaveCSS("visibility", "visible");
+      });
       await staysDuring("selling out", async () => {
         await page.unroute(/gate\.json$/);
         await changeAnswers(page, /gate\.json$/, (gate) => ({ ...gate, sold_out: SKUS.map(({ sku }) => sku) }));
+        await expect(page.locator("#buy[data-action=next]")).toBeEnabled();
         await expect(page.getByTestId("outcome")).toHaveCSS("visibility", "visible");
       });
     }));

@@ -34,7 +34,18 @@ const free = { amount: 0 };
 const withAddress = (page) => page.evaluate((key) => sessionStorage.setItem(key, '["Mia Example","12345 Town","DE"]'), `stampede.sent_to.${NO}`)
   .then(() => page.reload());
 
+/** As if the sign-in could not be renewed. */
+const overdue = (page) => page.evaluate(() => localStorage.setItem("stampede.renew_at", String(Date.now() - 60_000)));
+
+const LINE = { line: { mode: "waitlist", offer_seconds: 300 } };
+
 export const orderPage = [
+  state("waiting", { status: "waiting", ahead: 120 }, { sale: LINE, isFull: true }),
+  state("waiting, sign-in ends", { status: "waiting" }, { sale: LINE, act: overdue, until: "#renew" }),
+  state("leave?", { status: "waiting" }, { sale: LINE, act: (page) => page.getByTestId("cancel").click(), until: "dialog" }),
+  state("left the line", { status: "cancelled", reason: "left_line" }),
+  state("off the line", { status: "cancelled", reason: "limit_reached" }),
+  state("ended while waiting", { status: "expired", reason: "sale_ended" }),
   state("queued", { status: "queued", ahead: 120, estimated_wait_ms: 150_000 }),
   state("to be paid", {}, { isFull: true }),
   state("no delivery", {}, { sale: { checkout: "none" } }),
@@ -59,7 +70,7 @@ export const orderPage = [
 
 const listed = (now, index, changes) => order(now, { order_no: `${NO.slice(0, -1)}${index}`, created_at: time(now - index * 90_000_000), ...changes });
 
-const STATUSES = ["queued", "paid", "refunding", "refunded", "cancelled", "expired", "failed"];
+const STATUSES = ["waiting", "queued", "paid", "refunding", "refunded", "cancelled", "expired", "failed"];
 
 const page = (items) => ({ items, next: null });
 

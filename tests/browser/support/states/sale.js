@@ -55,6 +55,10 @@ const refusal = (status, code, more = {}) => [status, { status, code, ...more }]
 const tapBuy = (page) => page.locator(`${CAN_BUY}:enabled`).click();
 const soldOut = [CAMERA, ...SIZES, FILM].map((sku) => ({ ...sku, left: 0 }));
 
+const waited = soldOut.map((sku) => ({ ...sku, waiting: 12 }));
+const LINE = { line: { mode: "waitlist", offer_seconds: 300 }, gate: { sold_out: [] } };
+const CAN_JOIN = '#buy[data-action="join"]';
+
 const image = (body, width, height) =>
   `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">${body}</svg>`)}`;
 const PUZZLE = {
@@ -110,6 +114,12 @@ export const sale = [
   }),
   state("chosen SKU sold out", { skus: [CAMERA, ...SIZES, FILM].map((sku) => (sku === FILM ? sku : { ...sku, left: 0 })) }, {
     act: (page) => page.getByTestId("sku").first().click(), until: '#buy[data-action="left"]',
+  }),
+  state("waitlist, signed out", { ...LINE, skus: waited }, { user: null, until: CAN_JOIN, isFull: true }),
+  state("waitlist", { ...LINE, skus: [{ ...CAMERA, left: 0, waiting: 0 }] }, { until: CAN_JOIN }),
+  state("waitlist of one item", { ...LINE, skus: [{ ...waited[0], waiting: 12_345 }, FILM] }, { act: (page) => page.getByTestId("sku").first().click(), until: CAN_JOIN }),
+  state("on the waitlist", { ...LINE, skus: waited, more: { "GET /api/orders": page([{ ...ORDER, status: "waiting" }]) } }, {
+    act: hold, until: '#buy[data-action="order"]',
   }),
   state("sold out, arriving late", { skus: soldOut }, { until: NEXT, isFull: true }),
   state("paused", { gate: { phase: "paused", start_key: undefined } }),
