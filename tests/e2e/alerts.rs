@@ -47,7 +47,7 @@ impl<'a> Watch<'a> {
     async fn scrape_twice(&mut self, work: impl AsyncFn()) {
         for _ in 0..2 {
             work().await;
-            // Instances hand over their counts after 250 ms, and the ledger's figures are read anew after 3 s.
+            // Instances hand over their counts within a second, and the ledger's figures are read anew after 3 s.
             tokio::time::sleep(std::time::Duration::from_millis(3_500)).await;
             let token = self.app.variables.get("metrics_token");
             let headers = [("authorization", format!("Bearer {token}"))];
