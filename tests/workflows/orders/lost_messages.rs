@@ -112,8 +112,8 @@ async fn what_a_later_version_queued_waits_for_its_writers() {
         let fixture = new_fixture(ledger, 3, 1).await;
         let (stream, queued) = (fixture.key("orders"), fixture.key("queued"));
         let ulid = fixture.order_no(7).ulid().to_string();
-        fixture.run_redis(&["XADD", &stream, "1-1", "o", "2\tsomething new"]).await;
-        fixture.run_redis(&["HSET", &queued, &ulid, "1-1 2\tsomething new"]).await;
+        fixture.run_redis(&["XADD", &stream, "1-1", "o", "3\tsomething new"]).await;
+        fixture.run_redis(&["HSET", &queued, &ulid, "1-1 3\tsomething new"]).await;
         let report = fixture.write_batch().await.unwrap();
         assert_eq!((report.newer, report.failed), (1, 0), "{ledger}");
         assert_eq!(fixture.refusal(7, "ada", 1).await, Some(domain::http::problem::Code::Overloaded), "{ledger}");
