@@ -59,7 +59,7 @@ impl App {
     /// Sends the request once. Latency counts from `due`.
     pub async fn send(&self, step: Step, due: Instant, call: &Call) -> Result<Response, RequestError> {
         let client = match step {
-            Step::SignIn | Step::Ticket | Step::Reserve => &self.visitor_client,
+            Step::SignIn | Step::Ticket | Step::Reserve | Step::Robot => &self.visitor_client,
             Step::Status | Step::Checkout | Step::Pay | Step::Cancel | Step::Refund => &self.order_client,
             Step::Gate | Step::Admin | Step::Sweep => &self.operator_client,
         };
@@ -167,8 +167,13 @@ mod tests {
 
     #[test]
     fn the_delay_is_at_least_retry_after() {
-        let response =
-            Response { status: 503, retry_after: Some(Duration::from_secs(2)), etag: None, body: Bytes::new() };
+        let response = Response {
+            sent_at: Instant::now(),
+            status: 503,
+            retry_after: Some(Duration::from_secs(2)),
+            etag: None,
+            body: Bytes::new(),
+        };
         let delay = Backoff::default().delay_after(&response);
         assert!(delay >= Duration::from_secs(2) && delay < Duration::from_millis(2250), "{delay:?}");
     }

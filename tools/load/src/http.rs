@@ -2,7 +2,7 @@
 //!
 //! Thousands of buyers share a few hundred sockets.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -35,6 +35,8 @@ pub struct Call {
 
 #[derive(Debug, Clone)]
 pub struct Response {
+    /// When the request was sent, on a free connection.
+    pub sent_at: Instant,
     pub status: u16,
     pub retry_after: Option<Duration>,
     pub etag: Option<HeaderValue>,
@@ -97,10 +99,12 @@ impl Client {
             request = request.header(CONTENT_TYPE, "application/json").body(call.body.clone());
         }
         let _permit = self.permits.acquire().await.map_err(|_| RequestError::ConnectFailed)?;
+        let sent_at = Instant::now();
         let response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
         Ok(Response {
+            sent_at,
             status,
             retry_after: seconds.map(Duration::from_secs),
             etag: headers.get(ETAG).cloned(),
@@ -138,6 +142,11 @@ impl Response {
             return None;
         }
         self.text("code").ok()
+    }
+
+    /// Whether the app may have done what was asked for, although it does not say so.
+    pub fn has_uncertain_outcome(&self) -> bool {
+        matches!(self.status, 500 | 502 | 504)
     }
 
     /// Status and code, such as `202` or `409 sold_out`. The tables count responses by it.

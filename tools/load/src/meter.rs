@@ -21,6 +21,7 @@ pub enum Step {
     Ticket,
     Gate,
     Reserve,
+    Robot,
     Status,
     Checkout,
     Pay,

@@ -6,6 +6,7 @@ pub mod buyers;
 pub mod context;
 pub mod finish;
 pub mod gate;
+pub mod line;
 pub mod observations;
 pub mod options;
 pub mod order;

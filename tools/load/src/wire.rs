@@ -33,6 +33,9 @@ pub struct Order {
     pub status: OrderStatus,
     pub sku: String,
     pub quantity: u32,
+    /// Why it has its status.
+    #[serde(default)]
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -60,6 +63,12 @@ pub struct SkuStock {
     pub held: i64,
     /// Units that are paid.
     pub sold: i64,
+    /// How many wait for a unit.
+    #[serde(default)]
+    pub waiting: i64,
+    /// Of `left`, units that are to be offered to them.
+    #[serde(default)]
+    pub to_offer: i64,
 }
 
 /// A page of a list.

@@ -36,6 +36,12 @@ pub enum Fault {
     IgnoresPayments,
     /// Never writes a queued order to the ledger.
     QueueStuck,
+    /// Sells units that came back to requests that come before the next sweep.
+    ServesRobots,
+    /// Offers units to the end of the line.
+    PassesOver,
+    /// Forgets to end the line when the sale is closed.
+    NeverEndsLine,
     /// Returns `500` for activity info.
     InfoFails,
 }
@@ -46,10 +52,17 @@ struct Order {
     sku: String,
     quantity: i64,
     status: &'static str,
+    /// Why the line ended for it; empty for an order that got units.
+    reason: &'static str,
     created_at: Instant,
 }
 
 impl Order {
+    /// Whether it is no order, but waits in the line or left it.
+    fn is_entry(&self) -> bool {
+        self.status == "waiting" || !self.reason.is_empty()
+    }
+
     fn is_live(&self) -> bool {
         ["queued", "pending_payment", "paid"].contains(&self.status)
     }
@@ -122,7 +135,7 @@ fn route(activities: &mut Activities, fault: Fault, method: &Method, path: &str,
         }
         ["api", "tasks", "sweep"] => {
             activities.values_mut().for_each(|activity| activity.sweep(fault));
-            return Some((200, json!({})));
+            return Some((200, json!({"swept": true, "more": false})));
         }
         ["api", "payments", "webhook"] => body["data"]["order_no"].as_str()?.split('.').next()?,
         ["api", "activities", id, ..] | ["api", "admin", "activities", id, ..] => id,
@@ -136,7 +149,7 @@ fn route(activities: &mut Activities, fault: Fault, method: &Method, path: &str,
             Some((200, body.clone()))
         }
         ("POST", ["api", "admin", "activities", _, "publish"]) => activity.publish(),
-        ("POST", ["api", "admin", "activities", _, "close"]) => Some((200, activity.spec.clone())),
+        ("POST", ["api", "admin", "activities", _, "close"]) => activity.close(fault),
         ("GET", ["api", "admin", "activities", _, "stats"]) => {
             activity.run_order_writer(fault);
             Some((200, activity.stats()))
@@ -183,6 +196,38 @@ impl FakeActivity {
         Some((200, self.spec.clone()))
     }
 
+    fn close(&mut self, fault: Fault) -> Reply {
+        if fault != Fault::NeverEndsLine {
+            for order in self.orders.values_mut().filter(|order| order.status == "waiting") {
+                (order.status, order.reason) = ("expired", "sale_ended");
+            }
+        }
+        Some((200, self.spec.clone()))
+    }
+
+    /// The most who may wait for a SKU; 0 without a line.
+    fn line_units(&self) -> usize {
+        self.spec["line"]["max_units"].as_u64().unwrap_or_default() as usize
+    }
+
+    /// The numbers of the orders that wait for a SKU, in their order.
+    fn waiting<'a>(&'a self, sku: &'a str) -> impl DoubleEndedIterator<Item = &'a String> {
+        let waiting = self.orders.iter().filter(move |(_, order)| order.sku == sku && order.status == "waiting");
+        waiting.map(|(order_no, _)| order_no)
+    }
+
+    /// Offers the units left of a SKU to those who wait for it.
+    fn offer(&mut self, fault: Fault, sku: &str) {
+        while self.left[sku] > 0 {
+            let next =
+                if fault == Fault::PassesOver { self.waiting(sku).next_back() } else { self.waiting(sku).next() };
+            let Some(order_no) = next.cloned() else { return };
+            *self.left.get_mut(sku).unwrap() -= 1;
+            let order = self.orders.get_mut(&order_no).unwrap();
+            (order.status, order.created_at) = ("queued", Instant::now());
+        }
+    }
+
     fn gate(&self) -> Value {
         let now = OffsetDateTime::now_utc();
         let open = self.opens_at.is_some_and(|opens_at| now >= opens_at);
@@ -191,7 +236,7 @@ impl FakeActivity {
             "server_time": now.format(&Rfc3339).unwrap(),
             "starts_at": self.spec["starts_at"],
             "jitter_ms": 500,
-            "sold_out": [],
+            "sold_out": self.left.keys().filter(|sku| self.line_units() > 0 && self.waiting(sku).count() >= self.line_units()).collect::<Vec<_>>(),
         });
         if open {
             gate["start_key"] = "the key".into();
@@ -217,23 +262,25 @@ impl FakeActivity {
                 if holds + quantity > self.spec["per_user"].as_i64()? && fault != Fault::IgnoresPerUser {
                     return problem(409, "limit_reached");
                 }
+                let waiting = self.waiting(sku).count();
+                let joins = self.left[sku] == 0 || waiting > 0 && fault != Fault::ServesRobots;
+                if self.line_units() > 0 && joins {
+                    if quantity > 1 || waiting >= self.line_units() {
+                        return problem(409, "sold_out");
+                    }
+                    if self.waiting(sku).any(|order_no| self.orders[order_no].user == user) {
+                        return problem(409, "limit_reached");
+                    }
+                    let order_no = self.add_order(activity, (user, ticket, sku, 1), "waiting");
+                    return Some((202, self.document(&order_no)));
+                }
                 let left = self.left.get_mut(sku)?;
                 let limit = if fault == Fault::Oversells { quantity - 3 } else { quantity };
                 if *left < limit {
                     return problem(409, "sold_out");
                 }
                 *left -= quantity;
-                let order_no = format!("{activity}.{:08}", self.orders.len());
-                let order = Order {
-                    user: user.to_owned(),
-                    ticket: ticket.to_owned(),
-                    sku: sku.to_owned(),
-                    quantity,
-                    status: "queued",
-                    created_at: Instant::now(),
-                };
-                self.orders.insert(order_no.clone(), order);
-                order_no
+                self.add_order(activity, (user, ticket, sku, quantity), "queued")
             }
         };
         if fault == Fault::LosesResponses && self.reservations.is_multiple_of(3) {
@@ -242,9 +289,23 @@ impl FakeActivity {
         Some((202, self.document(&order_no)))
     }
 
+    /// Adds an order of a user with a ticket for a SKU and returns its number.
+    fn add_order(
+        &mut self,
+        activity: &str,
+        (user, ticket, sku, quantity): (&str, &str, &str, i64),
+        status: &'static str,
+    ) -> String {
+        let order_no = format!("{activity}.{:08}", self.orders.len());
+        let (user, ticket, sku) = (user.to_owned(), ticket.to_owned(), sku.to_owned());
+        let order = Order { user, ticket, sku, quantity, status, reason: "", created_at: Instant::now() };
+        self.orders.insert(order_no.clone(), order);
+        order_no
+    }
+
     fn document(&self, order_no: &str) -> Value {
         let order = &self.orders[order_no];
-        json!({"order_no": order_no, "status": order.status, "sku": order.sku, "quantity": order.quantity})
+        json!({"order_no": order_no, "status": order.status, "sku": order.sku, "quantity": order.quantity, "reason": order.reason})
     }
 
     fn orders_of(&self, user: &str) -> Vec<Value> {
@@ -286,7 +347,12 @@ impl FakeActivity {
     }
 
     fn cancel(&mut self, fault: Fault, order_no: &str) -> Reply {
-        if self.orders.get(order_no)?.status != "pending_payment" {
+        let order = self.orders.get_mut(order_no)?;
+        if order.status == "waiting" {
+            (order.status, order.reason) = ("cancelled", "left_line");
+            return Some((200, self.document(order_no)));
+        }
+        if order.status != "pending_payment" {
             return problem(409, "state_conflict");
         }
         self.release(fault, order_no, "cancelled");
@@ -303,6 +369,9 @@ impl FakeActivity {
         for order_no in due {
             self.release(fault, &order_no, "expired");
         }
+        for sku in self.left.keys().cloned().collect::<Vec<_>>() {
+            self.offer(fault, &sku);
+        }
     }
 
     fn release(&mut self, fault: Fault, order_no: &str, status: &'static str) {
@@ -310,6 +379,10 @@ impl FakeActivity {
         order.status = status;
         let twice = fault == Fault::ReturnsTwice && !std::mem::replace(&mut self.returned_twice, true);
         *self.left.get_mut(&order.sku).unwrap() += order.quantity * if twice { 2 } else { 1 };
+        if fault != Fault::ServesRobots {
+            let sku = order.sku.clone();
+            self.offer(fault, &sku);
+        }
     }
 
     /// Units of a SKU, by user, in orders that `counts`.
@@ -326,11 +399,12 @@ impl FakeActivity {
             let units = |statuses: &[&str]| -> i64 {
                 self.units(&sku["sku"], |order| statuses.contains(&order.status)).into_values().sum()
             };
-            json!({"sku": sku["sku"], "total": sku["total"], "left": self.left[sku["sku"].as_str().unwrap()],
-                   "held": units(&["queued", "pending_payment"]), "sold": units(&["paid"])})
+            let (left, waiting) = (self.left[sku["sku"].as_str().unwrap()], self.waiting(sku["sku"].as_str().unwrap()).count());
+            json!({"sku": sku["sku"], "total": sku["total"], "left": left, "waiting": waiting,
+                   "to_offer": if waiting > 0 { left } else { 0 }, "held": units(&["queued", "pending_payment"]), "sold": units(&["paid"])})
         });
         let mut orders: BTreeMap<&str, u64> = BTreeMap::new();
-        for order in self.orders.values() {
+        for order in self.orders.values().filter(|order| !order.is_entry()) {
             *orders.entry(order.status).or_default() += 1;
         }
         json!({"skus": skus.collect::<Vec<_>>(), "queue": orders.get("queued").unwrap_or(&0), "orders": orders})

@@ -4,7 +4,10 @@ use clap::Parser;
 use futures::future::join_all;
 
 use super::fake_app::{self, Fault};
-use crate::simulation::{self, Options, report::Report, verdict::Finding};
+use crate::{
+    meter::Step,
+    simulation::{self, Options, report::Report, verdict::Finding},
+};
 
 #[derive(Parser)]
 #[command(args_override_self = true)]
@@ -84,6 +87,33 @@ async fn every_violation_is_found_by_its_check() {
         let line = report.verdict.results.iter().find(|result| result.id == id).unwrap();
         assert_eq!(line.finding, Finding::Broken, "{id} of {fault:?}\n{}", report.text());
         assert_eq!(report.verdict.exit_code(), 1);
+    }
+}
+
+/// More buyers than units and places in the line, and robots.
+const LINE: &str = "--line waitlist --line-units 60 --offer-seconds 3 --leave-share 0.2 --robots 6 --pay-share 0.6 \
+                    --cancel-share 0.3 --greedy-share 0 --double-share 0.1";
+
+#[tokio::test]
+async fn a_line_is_served_and_robots_get_nothing() {
+    let report = run_sale_with(Fault::None, LINE).await;
+    assert_eq!(report.verdict.exit_code(), 0, "{}", report.text());
+    let line = report.line.as_ref().unwrap();
+    assert!(line.joined >= 100 && line.offered >= 10 && line.left >= 5 && line.until_end >= 5, "{}", report.text());
+    assert!(line.release_to_offer.is_some() && report.text().contains("median"), "{}", report.text());
+    assert_eq!(report.visits["robot without a unit"], 6, "{}", report.text());
+    let robots = report.steps.iter().find(|step| step.step == Step::Robot).unwrap();
+    assert!(robots.all.responses["409 sold_out"] >= 20, "{}", report.text());
+}
+
+#[tokio::test]
+async fn every_violation_of_the_line_is_found_by_its_check() {
+    let sales = [(Fault::ServesRobots, "I8"), (Fault::PassesOver, "I9"), (Fault::NeverEndsLine, "I9")];
+    let flags = format!("{LINE} --retry-timeout 4");
+    let reports = join_all(sales.map(|(fault, _)| run_sale_with(fault, &flags))).await;
+    for ((fault, id), report) in sales.into_iter().zip(reports) {
+        let line = report.verdict.results.iter().find(|result| result.id == id).unwrap();
+        assert_eq!(line.finding, Finding::Broken, "{id} of {fault:?}\n{}", report.text());
     }
 }
 

@@ -64,7 +64,7 @@ impl<'a> Bench<'a> {
     /// Creates an activity with `stock` units and an hour to pay that opens in a second, and waits until it is open.
     pub async fn open_activity(&self, stock: usize, per_user: u32) -> Result<OpenActivity> {
         let activity = TestActivity::new(1, i64::try_from(stock)?);
-        let rules = Rules { start_in: Duration::from_secs(1), pay_timeout: 3600, per_user };
+        let rules = Rules { start_in: Duration::from_secs(1), pay_timeout: 3600, per_user, line: None };
         publish(&self.app, &activity, &rules).await?;
         let poller = GatePoller::start(&self.app, &activity);
         let (_, gate) = wait_until_open(&mut poller.view.clone(), ADMIN_TIMEOUT).await?;

@@ -48,7 +48,7 @@ pub async fn measure(bench: &mut Bench<'_>, requested: &[Dimension], report: &mu
 async fn open_activities(bench: &Bench<'_>, activities: &mut Vec<TestActivity>, count: usize) -> Result<()> {
     for number in activities.len()..count {
         bench.bar.set_message(format!("opening activities: {number} of {count}"));
-        let rules = Rules { start_in: Duration::ZERO, pay_timeout: 3600, per_user: 1 };
+        let rules = Rules { start_in: Duration::ZERO, pay_timeout: 3600, per_user: 1, line: None };
         let mut activity = TestActivity::new(1, 10);
         activity.id = format!("{}-{number}", activity.id);
         publish(&bench.app, &activity, &rules).await?;

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use http::header::HeaderValue;
 use tokio::sync::watch;
 
-use super::{gate::GateView, options::Options, plan::Visit, progress::Progress, setup::TestActivity};
+use super::{
+    gate::GateView, line::state::LineState, options::Options, plan::Visit, progress::Progress, setup::TestActivity,
+};
 use crate::app::App;
 
 pub struct RunContext {
@@ -13,11 +15,12 @@ pub struct RunContext {
     pub options: Options,
     pub activity: TestActivity,
     pub visits: Vec<Visit>,
-    /// `Bearer <JWT>` per buyer.
+    /// `Bearer <JWT>` per buyer and robot.
     pub user_tokens: Vec<HeaderValue>,
     pub tickets: Vec<IssuedTicket>,
     /// The gate's state from the poller.
     pub gate: watch::Receiver<GateView>,
+    pub line: LineState,
     pub progress: Progress,
 }
 

@@ -33,6 +33,8 @@ pub struct Observations {
     pub audit: Option<Vec<SkuAudit>>,
     /// Orders with an overpayment for which the admin API shows a refund.
     pub refunded_overpayments: BTreeSet<String>,
+    /// SKUs of which units were free after a sweep, and still after the next one, while buyers waited; `None` without a line.
+    pub unoffered: Option<BTreeSet<String>>,
     /// Orders among the dead letters. `None` if the admin API did not respond.
     pub dead_letters: Option<BTreeSet<String>>,
 }
@@ -44,6 +46,17 @@ pub struct ObservedOrder {
     pub user: String,
     pub sku: String,
     pub quantity: u32,
+    /// The app had no request for it before.
+    #[serde(serialize_with = "as_millis")]
+    pub requested_at: Duration,
+    /// When it was first seen: as a rule in the `202`.
+    #[serde(serialize_with = "as_millis")]
+    pub accepted_at: Duration,
+    /// Its time in the line; `None` if it got its units at once.
+    pub wait: Option<Wait>,
+    /// Time to pay if its unit is offered.
+    #[serde(skip)]
+    pub offer_timeout: Duration,
     /// Intervals in which the order was certainly live: it owned its units.
     #[serde(rename = "live")]
     pub live_intervals: Vec<Interval>,
@@ -59,9 +72,36 @@ pub struct ObservedOrder {
     pub refund: Confirmation,
     /// Whether the app confirmed a cancellation.
     pub cancellation: Confirmation,
+    /// When the app had answered the cancellation.
+    #[serde(skip)]
+    pub cancelled_at: Option<Duration>,
     /// Whether it was first seen paid before it could expire; `None` if it was never seen paid.
     pub paid_in_time: Option<bool>,
     pub end: LastSeen,
+    /// The reason of its last status.
+    pub reason: Option<String>,
+}
+
+/// An order's time in the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Wait {
+    /// It certainly waited until this time, from its `202` on.
+    #[serde(serialize_with = "as_millis")]
+    pub until: Duration,
+    /// When it was first seen with a unit.
+    #[serde(serialize_with = "as_optional_millis")]
+    pub offered_at: Option<Duration>,
+}
+
+/// Why an entry of the line ends without an order.
+const ENTRY_ENDS: [&str; 5] = ["left_line", "removed_by_operator", "limit_reached", "banned", "sale_ended"];
+
+/// Deadlines of the app may be rounded to whole seconds.
+const DEADLINE_ROUNDING: Duration = Duration::from_secs(1);
+
+/// Until when an order that was made at `from` or later cannot have expired.
+pub fn safe_until(from: Duration, timeout: Duration) -> Duration {
+    from + timeout.saturating_sub(DEADLINE_ROUNDING)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -74,6 +114,10 @@ pub struct Interval {
 
 fn as_millis<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(duration.as_millis().try_into().unwrap_or(u64::MAX))
+}
+
+fn as_optional_millis<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    duration.map(|duration| duration.as_millis()).serialize(serializer)
 }
 
 /// How certain the buyer is that an action took effect.
@@ -107,6 +151,10 @@ impl ObservedOrder {
             user,
             sku,
             quantity,
+            requested_at: Duration::ZERO,
+            accepted_at: seen,
+            wait: None,
+            offer_timeout: Duration::ZERO,
             live_intervals: vec![Interval { from: seen, until: seen }],
             safe_until: seen,
             intent: Intent::Leave,
@@ -114,8 +162,10 @@ impl ObservedOrder {
             extra: Confirmation::No,
             refund: Confirmation::No,
             cancellation: Confirmation::No,
+            cancelled_at: None,
             paid_in_time: None,
             end: LastSeen::Unreadable,
+            reason: None,
         }
     }
 
@@ -127,20 +177,60 @@ impl ObservedOrder {
         }
     }
 
+    /// Whether it is, or ended as, an entry of the line: it never was an order.
+    pub fn is_entry(&self) -> bool {
+        match self.status() {
+            Some(OrderStatus::Waiting) => true,
+            Some(OrderStatus::Cancelled | OrderStatus::Expired) => {
+                self.reason.as_deref().is_some_and(|reason| ENTRY_ENDS.contains(&reason))
+            }
+            _ => false,
+        }
+    }
+
+    /// When its unit was first seen to be offered, if it waited for one.
+    pub fn offered_at(&self) -> Option<Duration> {
+        self.wait?.offered_at
+    }
+
     /// The order's units if it is certainly live, else 0.
     pub fn live_units(&self) -> i64 {
         if self.status().is_some_and(OrderStatus::is_live) { self.quantity.into() } else { 0 }
     }
 
     /// Records a poll that was sent at `asked_at` and answered at `answered_at`.
-    pub fn record(&mut self, end: LastSeen, asked_at: Duration, answered_at: Duration) {
-        self.end = end;
+    pub fn record(&mut self, end: LastSeen, reason: Option<String>, asked_at: Duration, answered_at: Duration) {
+        (self.end, self.reason) = (end, reason);
+        match end {
+            LastSeen::Status(OrderStatus::Waiting) => {
+                let wait = self.wait.get_or_insert(Wait { until: asked_at, offered_at: None });
+                // One that the app took back its offer from waits again, which I9 does not judge.
+                if wait.offered_at.is_none() {
+                    wait.until = asked_at;
+                }
+                self.live_intervals.clear();
+            }
+            LastSeen::Status(status) if !self.is_entry() => self.record_offer(status, answered_at),
+            _ => {}
+        }
         match end {
             LastSeen::Status(status) if status.is_held() => self.extend_live_interval(asked_at),
             LastSeen::Status(OrderStatus::Paid) => self.record_paid(asked_at, answered_at),
             // It expired, but not before `safe_until`.
             LastSeen::Status(OrderStatus::Expired) => self.extend_live_interval(self.safe_until),
             LastSeen::Status(_) | LastSeen::Missing | LastSeen::Unreadable => {}
+        }
+    }
+
+    /// An order that waited is seen with its unit.
+    fn record_offer(&mut self, status: OrderStatus, answered_at: Duration) {
+        let Some(wait) = &mut self.wait else { return };
+        if wait.offered_at.is_none() {
+            wait.offered_at = Some(answered_at);
+            self.safe_until = safe_until(wait.until, self.offer_timeout);
+        }
+        if status.is_live() && self.live_intervals.is_empty() {
+            self.live_intervals.push(Interval { from: answered_at, until: answered_at });
         }
     }
 
@@ -200,7 +290,8 @@ pub(super) fn correct_sale() -> Observations {
         end: LastSeen::Status(status),
         ..ObservedOrder::new(format!("s.{n}"), format!("user-{n}"), "a".to_owned(), quantity, Duration::ZERO)
     };
-    let stock = |left, held, sold| SkuStock { sku: "a".to_owned(), total: 10, left, held, sold };
+    let stock =
+        |left, held, sold| SkuStock { sku: "a".to_owned(), total: 10, left, held, sold, waiting: 0, to_offer: 0 };
     Observations {
         per_user: 2,
         totals: BTreeMap::from([("a".to_owned(), 10)]),
@@ -231,6 +322,44 @@ pub(super) fn correct_sale() -> Observations {
     }
 }
 
+/// The correct sale and a line: `s.4` and `s.5` were offered a unit and paid, `s.6` left, `s.7` waited until the end.
+#[cfg(test)]
+pub(super) fn sale_with_line() -> Observations {
+    let mut sale = correct_sale();
+    let second = Duration::from_secs;
+    for (n, intent, offered_at, end, reason) in [
+        (4, Intent::Pay, Some(27), OrderStatus::Paid, None),
+        (5, Intent::Pay, Some(29), OrderStatus::Paid, None),
+        (6, Intent::Leave, None, OrderStatus::Cancelled, Some("left_line")),
+        (7, Intent::Leave, None, OrderStatus::Expired, Some("sale_ended")),
+    ] {
+        let confirmed = |yes| if yes { Confirmation::Yes } else { Confirmation::No };
+        sale.orders.push(ObservedOrder {
+            requested_at: second(n + 5),
+            accepted_at: second(n + 5) + Duration::from_millis(500),
+            wait: Some(Wait { until: second(25), offered_at: offered_at.map(second) }),
+            live_intervals: Vec::new(),
+            intent,
+            payment: confirmed(offered_at.is_some()),
+            cancellation: confirmed(n == 6),
+            end: LastSeen::Status(end),
+            reason: reason.map(str::to_owned),
+            ..ObservedOrder::new(format!("s.{n}"), format!("user-{n}"), "a".to_owned(), 1, Duration::ZERO)
+        });
+        sale.orders_by_ticket.push(vec![format!("s.{n}")]);
+    }
+    // Of two units that came back.
+    (sale.orders[1].cancelled_at, sale.orders[2].safe_until) = (Some(second(26)), second(27));
+    sale.orders[2].quantity = 1;
+    let stock = SkuStock { left: 6, sold: 4, ..sale.stock_samples[0].clone() };
+    sale.final_stock = Some(vec![stock.clone()]);
+    sale.orders_by_status.as_mut().unwrap().insert("paid".to_owned(), 3);
+    let audit = &mut sale.audit.as_mut().unwrap()[0];
+    (audit.redis, audit.ledger) = (stock, Some(LedgerStock { live: 4, counted: 4, most_per_user: 2 }));
+    sale.unoffered = Some(BTreeSet::new());
+    sale
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,7 +373,12 @@ mod tests {
         order.live_intervals = vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(1) }];
         order.safe_until = Duration::from_secs(10);
         for (status, asked_at) in statuses {
-            order.record(LastSeen::Status(*status), Duration::from_secs(*asked_at), Duration::from_secs(asked_at + 1));
+            order.record(
+                LastSeen::Status(*status),
+                None,
+                Duration::from_secs(*asked_at),
+                Duration::from_secs(asked_at + 1),
+            );
         }
         order.live_intervals.into_iter().map(seconds).collect()
     }
@@ -268,6 +402,25 @@ mod tests {
     #[test]
     fn an_expired_order_was_live_until_it_could_expire() {
         assert_eq!(live_intervals_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Expired, 20)]), [(1, 10)]);
+    }
+
+    #[test]
+    fn an_order_that_waited_is_live_from_the_poll_that_shows_its_unit() {
+        let mut order = correct_sale().orders[0].clone();
+        order.offer_timeout = Duration::from_secs(11);
+        for (status, asked_at) in
+            [(OrderStatus::Waiting, 3), (OrderStatus::Waiting, 5), (OrderStatus::Queued, 8), (OrderStatus::Paid, 9)]
+        {
+            order.record(
+                LastSeen::Status(status),
+                None,
+                Duration::from_secs(asked_at),
+                Duration::from_secs(asked_at + 1),
+            );
+        }
+        assert_eq!(order.wait, Some(Wait { until: Duration::from_secs(5), offered_at: Some(Duration::from_secs(9)) }));
+        assert_eq!(order.safe_until, Duration::from_secs(15));
+        assert_eq!(order.live_intervals.into_iter().map(seconds).collect::<Vec<_>>(), [(9, 9)]);
     }
 
     #[test]

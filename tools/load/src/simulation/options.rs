@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Result, ensure};
 
-use super::payment_mix::PaymentMix;
+use super::{line::options::LineOptions, payment_mix::PaymentMix};
 use crate::target::TargetOptions;
 
 /// Drives a whole sale against a running app and checks it.
@@ -47,6 +47,10 @@ pub struct Options {
     /// How the paying winners pay.
     #[command(flatten)]
     pub payment_mix: PaymentMix,
+
+    /// The line.
+    #[command(flatten)]
+    pub line: LineOptions,
 
     /// Share of the buyers who try twice, with two tickets, for more units than they may hold
     #[arg(long, default_value_t = 0.02)]
@@ -132,6 +136,7 @@ impl Options {
             self.pay == PayAt::Sandbox || mix.total_percent() == 0,
             "only the sandbox declines payments, and takes two"
         );
+        self.line.validate()?;
         ensure!(self.rate.is_none_or(|rate| rate > 0.0), "--rate must be above 0");
         ensure!(self.timeout > 0 && self.tries > 0, "--timeout and --tries must be at least 1");
         Ok(())
@@ -141,6 +146,16 @@ impl Options {
     pub fn start_in(&self) -> Duration {
         let seconds = self.start_in.unwrap_or(5 + self.buyers / 1500);
         Duration::from_secs(seconds.into())
+    }
+
+    /// Time to pay an order.
+    pub fn pay_timeout(&self) -> Duration {
+        Duration::from_secs(self.pay_timeout.into())
+    }
+
+    /// Time to pay a unit that was offered to the line.
+    pub fn offer_timeout(&self) -> Duration {
+        Duration::from_secs(self.line.offer_seconds.unwrap_or(self.pay_timeout).into())
     }
 
     /// How long a buyer retries a request.

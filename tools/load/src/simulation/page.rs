@@ -39,6 +39,9 @@ pub fn html(report: &Report) -> Result<String> {
                     " per user, " (sale.pay_timeout) " s to pay; " (report.activity) " at " (report.url) ", seed "
                     (report.seed) "."
                 }
+                @if let Some(line) = &report.line {
+                    p { "Line: " (line) "." }
+                }
                 table {
                     @for result in &report.verdict.results {
                         @let (label, class) = match result.finding {

@@ -32,9 +32,13 @@ pub struct Visit {
     pub payment_behaviour: PaymentBehaviour,
     /// Whether the request is sent twice at once.
     pub double_click: bool,
+    /// Whether the buyer leaves the line, if they have to wait.
+    pub leaves_line: bool,
+    /// Whether this is a robot of the line, which sends many reservations.
+    pub is_robot: bool,
 }
 
-/// Draws the visits of all buyers. Greedy buyers make two visits for the same SKU.
+/// Draws the visits of all buyers, then those of the robots. Greedy buyers make two visits for the same SKU.
 pub fn draw_visits(options: &Options, seed: u64) -> Vec<Visit> {
     let mut rng = Rng::with_seed(seed);
     let mut visits = Vec::with_capacity(options.buyers as usize);
@@ -47,6 +51,9 @@ pub fn draw_visits(options: &Options, seed: u64) -> Vec<Visit> {
             intent: draw_intent(&mut rng, options),
             double_click: rng.f64() < options.double_share,
             payment_behaviour: options.payment_mix.draw(&mut rng),
+            // Without a line, a seed plans the same visits as before there were lines.
+            leaves_line: options.line.is_on() && rng.f64() < options.line.leave_share,
+            is_robot: false,
         };
         if rng.f64() < options.greedy_share {
             // For as many units as the user may hold, so that the two visits together always exceed the limit.
@@ -57,6 +64,17 @@ pub fn draw_visits(options: &Options, seed: u64) -> Vec<Visit> {
             visits.push(visit);
         }
     }
+    visits.extend((0..options.line.robots as usize).map(|robot| Visit {
+        buyer: options.buyers as usize + robot,
+        sku: robot % options.skus as usize,
+        quantity: 1,
+        start_fraction: 0.0,
+        intent: Intent::Leave,
+        payment_behaviour: PaymentBehaviour::Normal,
+        double_click: false,
+        leaves_line: false,
+        is_robot: true,
+    }));
     visits
 }
 
@@ -118,6 +136,8 @@ mod tests {
         assert!(options("--pay-share 0.9 --cancel-share 0.2").validate().is_err());
         assert!(options("--late 60 --twice 50").validate().is_err());
         assert!(options("--twice 10 --pay page").validate().is_err());
+        assert!(options("--robots 1").validate().is_err());
+        assert!(options("--robots 1 --line waitlist").validate().is_ok());
         assert!(options("--refund 10 --pay page").validate().is_ok());
         assert!(options("--buyers 10 --late 60 --twice 40").validate().is_ok());
     }

@@ -40,7 +40,9 @@ pub struct RecoveredOrders {
 /// Lists the orders of each buyer whose reservation has an uncertain outcome and no order.
 /// Requires that all orders are in the ledger.
 pub async fn recover_orders(run: &RunContext, reports: &[VisitReport]) -> RecoveredOrders {
-    let mut known: BTreeSet<String> = reports.iter().flat_map(|report| report.order_nos.clone()).collect();
+    let observed = reports.iter().flat_map(|report| report.orders.iter().map(|order| order.order_no.clone()));
+    let mut known: BTreeSet<String> =
+        reports.iter().flat_map(|report| report.order_nos.clone()).chain(observed).collect();
     let mut recovered = RecoveredOrders::default();
     for report in reports {
         if !report.outcome_uncertain || !report.order_nos.is_empty() {
@@ -71,6 +73,7 @@ async fn list_orders(run: &RunContext, index: usize) -> Option<Vec<ObservedOrder
     let now = run.since_start(Instant::now());
     let seen = list.items.into_iter().map(|order| ObservedOrder {
         end: LastSeen::Status(order.status),
+        reason: order.reason,
         ..ObservedOrder::new(order.order_no, run.user_id(buyer), order.sku, order.quantity, now)
     });
     Some(seen.collect())
@@ -110,6 +113,7 @@ pub async fn collect_observations(
         final_stock: stats.map(|stats| stats.skus),
         audit: audit.map(|audit| audit.skus),
         refunded_overpayments,
+        unoffered: None,
         dead_letters: dead_letters.map(|letters| letters.items.into_iter().map(|letter| letter.order_no).collect()),
     })
 }

@@ -6,6 +6,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, Table};
 use serde::Serialize;
 
 use super::{
+    line::summary::LineSummary,
     observations::ObservedOrder,
     samples::StockSample,
     verdict::{Finding, Verdict},
@@ -28,6 +29,8 @@ pub struct Report {
     pub steps: Vec<StepSummary>,
     pub stock: Vec<StockSample>,
     pub visits: BTreeMap<String, u64>,
+    /// How the line went; `None` without one.
+    pub line: Option<LineSummary>,
     /// Orders by intent and last status.
     pub ends: BTreeMap<String, u64>,
     pub verdict: Verdict,
@@ -48,11 +51,12 @@ impl Report {
     pub fn text(&self) -> String {
         format!(
             "{}\nThe gate was seen open {} ms after the start; latency counts from the moment a request was due.\n\n\
-             visits  {}\norders  {}\n\n{}\n{}",
+             visits  {}\norders  {}\n{}\n{}\n{}",
             steps_table(&self.steps),
             self.opened_late_ms,
             format_counts(&self.visits),
             format_counts(&self.ends),
+            self.line.as_ref().map_or_else(String::new, |line| format!("line    {line}\n")),
             verdict_table(&self.verdict),
             self.verdict.conclusion()
         )

@@ -23,14 +23,20 @@ pub struct Attempt {
 
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    Accepted {
-        at: Instant,
-        order_no: String,
-    },
+    Accepted(Accepted),
     /// Refused for good, with the label of the response.
     Refused(String),
     /// Out of tries or time, with the label of the last response.
     GaveUp(String),
+}
+
+/// A `202`.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    /// The app had no request for the order before.
+    pub requested_at: Instant,
+    pub at: Instant,
+    pub order: Order,
 }
 
 enum NextStep {
@@ -44,22 +50,31 @@ pub async fn reserve(run: &RunContext, index: usize, due: Instant) -> Attempt {
     let deadline = due + run.options.retry_timeout();
     let mut gate_view = run.gate.clone();
     let mut backoff = Backoff::default();
+    let first_due = due;
     let mut due = due;
     let mut outcome_uncertain = false;
     let mut responses = 0;
     let mut last_label = "no start key".to_owned();
+    let mut quantity = visit.quantity;
     loop {
         let Some(start_key) = gate::wait_for_start_key(&mut gate_view, deadline).await else {
             return Attempt { outcome: Outcome::GaveUp(format!("gate shut, {last_label}")), outcome_uncertain };
         };
         let ticket = &run.tickets[index].ticket;
-        let call = run.activity.reservation(visit.sku, visit.quantity, ticket, &start_key);
+        let call = run.activity.reservation(visit.sku, quantity, ticket, &start_key);
         let outcome = run.app.send(Step::Reserve, due, &call).await;
         let next_step = match outcome {
             Ok(response) => {
-                outcome_uncertain |= matches!(response.status, 500 | 502 | 504);
+                let requested_at = if outcome_uncertain { first_due } else { response.sent_at };
+                outcome_uncertain |= response.has_uncertain_outcome();
                 responses += 1;
-                next_step(&response, &mut backoff, responses >= run.options.tries)
+                let is_sold_out = response.code().as_deref() == Some("sold_out");
+                if is_sold_out && quantity > 1 && run.options.line.is_on() && !outcome_uncertain {
+                    quantity = 1; // One unit can be waited for.
+                    NextStep::Retry(Duration::ZERO, response.label())
+                } else {
+                    next_step(&response, requested_at, &mut backoff, responses >= run.options.tries)
+                }
             }
             Err(error) => {
                 outcome_uncertain |= error != RequestError::ConnectFailed;
@@ -80,10 +95,10 @@ pub async fn reserve(run: &RunContext, index: usize, due: Instant) -> Attempt {
     }
 }
 
-fn next_step(response: &Response, backoff: &mut Backoff, last_try: bool) -> NextStep {
+fn next_step(response: &Response, requested_at: Instant, backoff: &mut Backoff, last_try: bool) -> NextStep {
     if response.status == 202 {
         return match response.parse::<Order>() {
-            Ok(order) => NextStep::Finish(Outcome::Accepted { at: Instant::now(), order_no: order.order_no }),
+            Ok(order) => NextStep::Finish(Outcome::Accepted(Accepted { requested_at, at: Instant::now(), order })),
             Err(error) => NextStep::Finish(Outcome::Refused(format!("202 without an order: {error}"))),
         };
     }

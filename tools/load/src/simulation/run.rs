@@ -1,7 +1,7 @@
 //! Runs a sale, from the operator's first request to the verdict.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,6 +13,7 @@ use super::{
     context::RunContext,
     finish,
     gate::{GatePoller, wait_until_open},
+    line::{state::LineState, summary::LineSummary},
     observations::{Observations, ObservedOrder},
     plan::{Intent, draw_visits},
     progress::Progress,
@@ -38,7 +39,7 @@ pub async fn run(options: Options) -> Result<Report> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     let activity = TestActivity::new(options.skus, options.stock.into());
     let visits = draw_visits(&options, seed);
-    let buyer_count = options.buyers as usize;
+    let buyer_count = (options.buyers + options.line.robots) as usize;
     let progress = Progress::new(buyer_count, visits.len());
     progress.print(&format!(
         "{}: {} buyers, {} × {} units, at most {} per user, seed {seed}",
@@ -60,6 +61,7 @@ pub async fn run(options: Options) -> Result<Report> {
         if Instant::now() > starts_at {
             progress.print("the tickets took longer than --start-in: the rush begins after the gate has opened");
         }
+        let acting = visits.iter().filter(|visit| !visit.is_robot).count();
         let run = Arc::new(RunContext {
             app: app.clone(),
             options,
@@ -68,6 +70,7 @@ pub async fn run(options: Options) -> Result<Report> {
             user_tokens,
             tickets,
             gate: poller.view.clone(),
+            line: LineState::new(acting),
             progress,
         });
         let outcome = run_sale(&run, starts_at).await?;
@@ -97,12 +100,18 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
 
     progress.begin(&progress.reserved);
     progress.begin(&progress.orders);
-    let reports = run_visits(run, opened_at.max(Instant::now()), gate.jitter).await?;
+    let visits = run_visits(run, opened_at.max(Instant::now()), gate.jitter);
+    let (reports, unoffered) = if run.options.line.is_on() {
+        let (reports, unoffered) = tokio::try_join!(visits, end_line(run))?;
+        (reports, Some(unoffered))
+    } else {
+        (visits.await?, None)
+    };
     progress.end(&progress.reserved);
     progress.end(&progress.orders);
     let visits = count(reports.iter().map(|report| report.outcome.clone()));
     progress.begin(&progress.finishing);
-    if !finish::wait_until_finished(run).await {
+    if !finish::wait_until_finished(run).await.is_finished {
         progress.print("orders were still open at the deadline");
     }
     progress.end(&progress.finishing);
@@ -111,9 +120,18 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
     progress.begin(&progress.checking);
     let recovered = reconcile::recover_orders(run, &reports).await;
     let stock_samples = stock.iter().map(|sample| sample.stock.clone()).collect();
-    let observations = reconcile::collect_observations(run, reports, recovered, stock_samples).await?;
+    let observations =
+        Observations { unoffered, ..reconcile::collect_observations(run, reports, recovered, stock_samples).await? };
     progress.end(&progress.checking);
     Ok(SaleOutcome { opened_at, opened_late: gate.opened_late, visits, stock, observations })
+}
+
+/// Waits until the line moves no more and closes the sale, which ends it. Returns the SKUs whose units stayed free.
+async fn end_line(run: &RunContext) -> Result<BTreeSet<String>> {
+    let finish = finish::wait_until_finished(run).await;
+    setup::close(&run.app, &run.activity).await?;
+    run.line.end();
+    Ok(finish.unoffered)
 }
 
 fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) -> Result<Report> {
@@ -135,6 +153,7 @@ fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) 
         steps: run.app.meter.summaries()?,
         stock: outcome.stock,
         visits: outcome.visits,
+        line: options.line.is_on().then(|| LineSummary::of(&outcome.observations.orders)),
         ends: count(outcome.observations.orders.iter().map(describe_end)),
         verdict: evaluate(&outcome.observations),
         orders: outcome.observations.orders,
@@ -143,6 +162,9 @@ fn build_report(run: &RunContext, url: String, seed: u64, outcome: SaleOutcome) 
 
 /// What an order's buyer wanted, and how it ended.
 fn describe_end(order: &ObservedOrder) -> String {
+    if let Some(reason) = order.reason.as_ref().filter(|_| order.is_entry()) {
+        return format!("{reason} (in line)");
+    }
     let intent = match order.intent {
         Intent::Pay => "to pay",
         Intent::Open => "to open the payment page",

@@ -53,11 +53,18 @@ pub struct Rules {
     /// Time to pay, in seconds.
     pub pay_timeout: u32,
     pub per_user: u32,
+    /// The member `line` of the activity.
+    pub line: Option<Value>,
 }
 
 impl Rules {
     pub fn from_options(options: &Options) -> Self {
-        Self { start_in: options.start_in(), pay_timeout: options.pay_timeout, per_user: options.per_user }
+        Self {
+            start_in: options.start_in(),
+            pay_timeout: options.pay_timeout,
+            per_user: options.per_user,
+            line: options.line.spec(),
+        }
     }
 }
 
@@ -92,7 +99,7 @@ fn activity_spec(activity: &TestActivity, rules: &Rules, starts_at: OffsetDateTi
         .iter()
         .map(|sku| json!({"sku": sku, "name": sku, "image": "", "price": 990, "currency": "EUR", "total": activity.total}))
         .collect();
-    Ok(json!({
+    let mut spec = json!({
         "title": format!("Load test {}", activity.id),
         "description": "Made by the load generator; closed when it ends.",
         "image": "",
@@ -108,7 +115,11 @@ fn activity_spec(activity: &TestActivity, rules: &Rules, starts_at: OffsetDateTi
         // All buyers share one IP address.
         "limits": {"user": {"count": 60, "seconds": 10}, "ip": null, "all": null},
         "skus": skus,
-    }))
+    });
+    if let Some(line) = &rules.line {
+        spec["line"] = line.clone();
+    }
+    Ok(spec)
 }
 
 #[cfg(test)]
@@ -118,7 +129,7 @@ mod tests {
     #[test]
     fn the_spec_lists_every_sku_and_has_no_limit_per_address() {
         let activity = TestActivity::new(2, 7);
-        let rules = Rules { start_in: Duration::ZERO, pay_timeout: 9, per_user: 3 };
+        let rules = Rules { start_in: Duration::ZERO, pay_timeout: 9, per_user: 3, line: None };
         let spec = activity_spec(&activity, &rules, OffsetDateTime::UNIX_EPOCH).unwrap();
         assert_eq!(spec["starts_at"], "1970-01-01T00:00:00Z");
         assert_eq!(spec["skus"][1]["sku"], "sku-2");

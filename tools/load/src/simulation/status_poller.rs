@@ -46,13 +46,15 @@ impl<'a> StatusPoller<'a> {
             self.etag = None;
             return POLL_INTERVAL;
         };
-        let end = match response.status {
-            200 => response.parse::<Order>().map_or(LastSeen::Unreadable, |seen| LastSeen::Status(seen.status)),
-            304 => order.end,
-            404 => LastSeen::Missing,
-            _ => LastSeen::Unreadable,
+        let (end, reason) = match response.status {
+            200 => response
+                .parse::<Order>()
+                .map_or((LastSeen::Unreadable, None), |seen| (LastSeen::Status(seen.status), seen.reason)),
+            304 => (order.end, order.reason.clone()),
+            404 => (LastSeen::Missing, None),
+            _ => (LastSeen::Unreadable, None),
         };
-        order.record(end, asked_at, self.run.since_start(Instant::now()));
+        order.record(end, reason, asked_at, self.run.since_start(Instant::now()));
         if response.status != 304 {
             self.etag = response.etag.filter(|_| order.status().is_some());
         }

@@ -6,6 +6,7 @@ mod conservation;
 mod delivery;
 mod expiry;
 mod findings;
+mod line;
 mod payments;
 mod peak;
 mod quota;
@@ -24,7 +25,7 @@ pub struct Verdict {
 }
 
 pub fn evaluate(observations: &Observations) -> Verdict {
-    Verdict {
+    let mut verdict = Verdict {
         results: vec![
             conservation::check(observations),
             stock::check(observations),
@@ -35,7 +36,12 @@ pub fn evaluate(observations: &Observations) -> Verdict {
             replays::check(observations),
             expiry::check(observations),
         ],
+    };
+    if let Some(unoffered) = &observations.unoffered {
+        verdict.results.push(line::check_hand_off(observations, unoffered));
+        verdict.results.push(line::check_order(observations));
     }
+    verdict
 }
 
 impl Verdict {
@@ -63,7 +69,7 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::observations::correct_sale;
+    use super::super::observations::{correct_sale, sale_with_line};
     use super::*;
 
     #[test]
@@ -71,6 +77,9 @@ mod tests {
         let verdict = evaluate(&correct_sale());
         assert!(verdict.results.iter().all(|result| result.finding == Finding::Ok), "{verdict:#?}");
         assert_eq!(verdict.exit_code(), 0);
+        let verdict = evaluate(&sale_with_line());
+        assert!(verdict.results.iter().all(|result| result.finding == Finding::Ok), "{verdict:#?}");
+        assert_eq!(verdict.results.len(), 10);
     }
 
     #[test]

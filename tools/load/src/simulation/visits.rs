@@ -10,9 +10,10 @@ use tokio::task::JoinSet;
 
 use super::{
     context::RunContext,
+    line::robot::run_robot,
     observations::ObservedOrder,
     order::drive_order,
-    reserve::{Outcome, reserve},
+    reserve::{Accepted, Outcome, reserve},
 };
 
 #[derive(Debug)]
@@ -27,6 +28,13 @@ pub struct VisitReport {
     /// Whether the ticket was refused for good at least once, by a refusal that says that it made no order.
     pub refused: bool,
     pub orders: Vec<ObservedOrder>,
+}
+
+impl VisitReport {
+    /// A report without orders.
+    pub fn new(index: usize, outcome: String) -> Self {
+        Self { index, order_nos: Vec::new(), outcome, outcome_uncertain: false, refused: false, orders: Vec::new() }
+    }
 }
 
 /// Starts all visits. Each is due at `opened_at` plus its part of `jitter` (or by `--rate`).
@@ -52,6 +60,11 @@ fn start_delay(run: &RunContext, index: usize, jitter: Duration) -> Duration {
 }
 
 async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitReport {
+    if run.visits[index].is_robot {
+        let report = run_robot(&run, index).await;
+        run.progress.reserved.inc(1);
+        return report;
+    }
     tokio::time::sleep_until(due.into()).await;
     let attempts = if run.visits[index].double_click {
         let (first, second) = tokio::join!(reserve(&run, index, due), reserve(&run, index, due));
@@ -63,28 +76,30 @@ async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitRep
     let accepted: Vec<_> = attempts
         .iter()
         .filter_map(|attempt| match &attempt.outcome {
-            Outcome::Accepted { at, order_no } => Some((*at, order_no.clone())),
+            Outcome::Accepted(accepted) => Some(accepted.clone()),
             Outcome::Refused(_) | Outcome::GaveUp(_) => None,
         })
         .collect();
+    let outcome = match &attempts[0].outcome {
+        Outcome::Refused(label) if accepted.is_empty() => label.clone(),
+        Outcome::GaveUp(label) if accepted.is_empty() => format!("gave up: {label}"),
+        _ => "accepted".to_owned(),
+    };
     let mut report = VisitReport {
-        index,
-        order_nos: accepted.iter().map(|(_, order_no)| order_no.clone()).collect(),
-        outcome: match &attempts[0].outcome {
-            Outcome::Refused(label) if accepted.is_empty() => label.clone(),
-            Outcome::GaveUp(label) if accepted.is_empty() => format!("gave up: {label}"),
-            _ => "accepted".to_owned(),
-        },
+        order_nos: accepted.iter().map(|accepted| accepted.order.order_no.clone()).collect(),
         outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
         refused: attempts
             .iter()
             .any(|attempt| matches!(&attempt.outcome, Outcome::Refused(label) if label != "409 sold_out")),
-        orders: Vec::new(),
+        ..VisitReport::new(index, outcome)
     };
-    if let Some((at, order_no)) = accepted.into_iter().min() {
+    // Either request of a double click may have made the order.
+    let requested_at = accepted.iter().map(|accepted| accepted.requested_at).min();
+    if let Some((first, requested_at)) = accepted.into_iter().min_by_key(|accepted| accepted.at).zip(requested_at) {
         run.progress.orders.inc_length(1);
-        report.orders.push(drive_order(&run, index, order_no, due, at).await);
+        report.orders.push(drive_order(&run, index, Accepted { requested_at, ..first }).await);
         run.progress.orders.inc(1);
     }
+    run.line.finish_acting();
     report
 }

@@ -25,7 +25,10 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
             },
             LastSeen::Unreadable => findings.unknown(format!("{} could not be read", order.order_no)),
         }
-        if let LastSeen::Status(status) = order.end {
+        // Who was never offered a unit has no order in the ledger.
+        if let LastSeen::Status(status) = order.end
+            && !order.is_entry()
+        {
             *seen.entry(status.to_string()).or_default() += 1;
         }
     }
@@ -36,11 +39,8 @@ pub(super) fn check(observations: &Observations) -> CheckResult {
     let ends = seen.iter().map(|(status, count)| format!("{count} {status}")).collect::<Vec<_>>().join(", ");
     let dead_letter_count =
         if dead_letter_count > 0 { format!(", {dead_letter_count} dead letters") } else { String::new() };
-    findings.into_result(
-        "I4",
-        "every 202 became an order",
-        format!("{} accepted: {ends}{dead_letter_count}", observations.orders.len()),
-    )
+    let accepted = observations.orders.iter().filter(|order| !order.is_entry()).count();
+    findings.into_result("I4", "every 202 became an order", format!("{accepted} accepted: {ends}{dead_letter_count}"))
 }
 
 /// Compares the admin API's counts with the orders that buyers know of.

@@ -9,7 +9,8 @@ use crate::{
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
     let (mut expired, mut cancelled) = (0, 0);
-    for order in &observations.orders {
+    // The end of an entry of the line is judged by I9.
+    for order in observations.orders.iter().filter(|order| !order.is_entry()) {
         match order.status() {
             Some(OrderStatus::PendingPayment) => {
                 findings.broken(format!("{} is still pending_payment after its time", order.order_no));

@@ -11,7 +11,7 @@ use crate::simulation::observations::{Observations, ObservedOrder};
 pub(super) fn check(observations: &Observations) -> CheckResult {
     let mut findings = Findings::default();
     let mut orders_by_user: BTreeMap<(&str, &str), Vec<&ObservedOrder>> = BTreeMap::new();
-    for order in &observations.orders {
+    for order in observations.orders.iter().filter(|order| !order.is_entry()) {
         orders_by_user.entry((&order.user, &order.sku)).or_default().push(order);
     }
     let mut largest = 0;

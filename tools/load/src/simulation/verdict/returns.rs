@@ -51,7 +51,7 @@ fn returned_units(observations: &Observations, sku: &str) -> u32 {
     observations
         .orders
         .iter()
-        .filter(|order| order.sku == sku && order.status().is_some_and(|status| !status.is_live()))
+        .filter(|order| order.sku == sku && !order.is_entry() && order.status().is_some_and(|status| !status.is_live()))
         .map(|order| order.quantity)
         .sum()
 }
