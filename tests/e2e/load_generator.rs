@@ -1,4 +1,4 @@
-//! The load generator's ways to sign in and to pay, each in a whole sale (G10).
+//! The load generator's ways to sign in and to pay, and a sale with a line, each in a whole sale (G10; H1, I8, I9).
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,23 +7,13 @@ use jsonwebtoken::Algorithm;
 use support::{Claims, Issuer, TestApp, payments::use_payment_service};
 use tempfile::TempDir;
 
-/// Runs a small sale whose buyers all try to pay, and returns its report.
-async fn run_sale(app: &TestApp, directory: &Path, options: &[&str]) -> String {
+/// A small sale whose buyers all try to pay.
+const ALL_PAY: &str = "--buyers 12 --stock 6 --pay-share 1 --cancel-share 0 --pay-timeout 5 --start-in 2";
+
+/// Runs a sale and returns its report.
+async fn run_sale(app: &TestApp, directory: &Path, sale: &str, options: &[&str]) -> String {
     let mut command = Command::new(target_directory(&root::find().expect("the project")).join("release/stampede-load"));
-    command.args([
-        "sale",
-        "--buyers",
-        "12",
-        "--stock",
-        "6",
-        "--pay-share",
-        "1",
-        "--cancel-share",
-        "0",
-        "--start-in",
-        "2",
-    ]);
-    command.args(["--pay-timeout", "5", "--env-file", "none"]).args(options).current_dir(directory);
+    command.args(["sale", "--env-file", "none"]).args(sale.split_whitespace()).args(options).current_dir(directory);
     command
         .env("STAMPEDE_URL", format!("http://127.0.0.1:{}", app.port()))
         .env("STAMPEDE_ADMIN_TOKEN", app.variables.get("admin_token"));
@@ -43,7 +33,7 @@ async fn buyers_come_with_the_tokens_of_a_file_and_the_sale_is_a_rehearsal_that_
     let token = |n| Claims::for_user(&format!("of-a-file-{n}"), &app.variables).sign(&app.variables);
     let tokens: Vec<_> = (0..12).map(token).collect();
     fs::write(directory.path().join("tokens"), tokens.join("\n")).expect("written");
-    let report = run_sale(&app, directory.path(), &["--tokens", "tokens"]).await;
+    let report = run_sale(&app, directory.path(), ALL_PAY, &["--tokens", "tokens"]).await;
     assert!(report.contains("paid (meant to pay)"), "{report}");
     let mut sales = vec![];
     for token in &tokens {
@@ -67,7 +57,7 @@ async fn the_app_trusts_the_key_that_the_load_generator_shows() {
     for algorithm in ["es256", "eddsa", "rs256"] {
         let key = format!("{algorithm}.pem");
         let options = ["--sign-with", algorithm, "--signing-key", &key, "--jwks", "jwks.json"];
-        run_sale(&app, directory.path(), &options).await;
+        run_sale(&app, directory.path(), ALL_PAY, &options).await;
         // The app keeps the keys for longer than this test takes.
         app.restart_with(|variables| {
             let url = variables.get("jwt_jwks_url").to_owned();
@@ -86,8 +76,30 @@ async fn without_a_sandbox_payment_pages_are_opened_and_the_orders_expire() {
     let tokens: Vec<_> =
         (0..12).map(|n| Claims::for_user(&format!("buyer-{n}"), &app.variables).sign(&app.variables)).collect();
     fs::write(directory.path().join("tokens"), tokens.join("\n")).expect("written");
-    let report = run_sale(&app, directory.path(), &["--tokens", "tokens", "--pay", "expire"]).await;
+    let report = run_sale(&app, directory.path(), ALL_PAY, &["--tokens", "tokens", "--pay", "expire"]).await;
     assert!(report.contains("expired (meant to open the payment page)"), "{report}");
     let opened = calls.expect("a service").try_iter().filter(|call| call["type"] == "session.open").count();
     assert!(opened >= 6, "{opened} sessions");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn units_that_come_back_go_to_the_line_in_its_order_and_to_no_robot() {
+    let sale = "--buyers 60 --stock 10 --per-user 2 --pay-share 0.5 --cancel-share 0.3 --pay-timeout 4 --start-in 3 \
+                --line waitlist --line-units 20 --offer-seconds 4 --leave-share 0.2 --robots 4";
+    run_sale_with_line(&TestApp::shared(), sale).await;
+}
+
+#[ignore = "five thousand buyers: --long"]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_of_three_hundred_is_served_in_its_order() {
+    let sale = "--buyers 5000 --stock 200 --per-user 2 --pay-share 0.9 --cancel-share 0.05 --line waitlist --line-units 300 \
+                --offer-seconds 20 --robots 20";
+    run_sale_with_line(&TestApp::dedicated(), sale).await;
+}
+
+async fn run_sale_with_line(app: &TestApp, sale: &str) {
+    let directory = TempDir::new().expect("a directory");
+    let report = run_sale(app, directory.path(), sale, &[]).await;
+    println!("{report}");
+    assert!(report.contains(" I8 ") && report.contains(" I9 ") && report.contains("p95"), "{report}");
 }
