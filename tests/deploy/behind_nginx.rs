@@ -190,6 +190,7 @@ async fn nginxs_log_has_no_secret_no_user_and_no_address() {
         format!("/bans//user/{}", USERS[1]),
         format!("/%62ans/ip/{ADDRESS}"),
         format!("/strikes/{}/", USERS[1]),
+        format!("/users/{}", USERS[1]),
         format!("/bans?before={}", USERS[1]),
     ] {
         app.call_admin(Method::GET, &path, &Value::Null).await;

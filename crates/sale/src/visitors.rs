@@ -206,7 +206,13 @@ mod tests {
     }
 
     fn gate(state: ActivityState) -> CachedGate {
-        let phone = read_gate::SkuStock { sku: SkuId::parse("phone").expect("SKU"), left: Some(3), total: 6 };
+        let phone = read_gate::SkuStock {
+            sku: SkuId::parse("phone").expect("SKU"),
+            left: Some(3),
+            total: 6,
+            waiting: 0,
+            line_units: 0,
+        };
         let (starts_at, ends_at, start_key) = (Millis(1_500), Millis(2_500), "a</script>".to_owned());
         let gate = Gate { state, starts_at, ends_at, shed: false, start_key };
         CachedGate {

@@ -42,7 +42,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub books: Option<PathBuf>,
 
-    /// The books of the orders that changed at this time or later, such as 2026-11-01T00:00:00Z
+    /// The books of the orders that changed at this time or later, such as 2026-11-01T00:00:00Z. To compare them, the report
+    /// must reach back to the first payment of each
     #[arg(long, value_name = "TIME")]
     pub updated_since: Option<String>,
 }

@@ -13,7 +13,7 @@ const MAX_SWEEP_AGE: f64 = 90.0;
 /// Hours after which the next backup must be there: cron makes one a day.
 const MAX_BACKUP_HOURS: i64 = 26;
 
-/// Seconds by which the clock of the ledger may be behind this one's.
+/// Seconds by which the clock of Redis may be behind this one's.
 const CLOCK_TOLERANCE: f64 = 5.0;
 
 pub async fn sweeper(installation: &Installation) -> Result<Finding> {

@@ -90,7 +90,7 @@ async fn delete(installation: &Installation, id: &str) -> Result<()> {
         let answer = installation.admin(Method::DELETE, &format!("/api/admin/activities/{id}"), "").await?;
         match answer.status {
             204 => return Ok(()),
-            409 if Instant::now() < deadline => tokio::time::sleep(POLL_INTERVAL).await,
+            409 | 500..=599 if Instant::now() < deadline => tokio::time::sleep(POLL_INTERVAL).await,
             _ => return Err(anyhow::anyhow!(answer.describe())).context(format!("the rehearsal {id} is not deleted")),
         }
     }

@@ -50,9 +50,9 @@ pub async fn run(options: Options) -> Result<Report> {
     let user_tokens = buyers::sign_in(&app, &target, &activity, 0..buyer_count, &progress.signed_in).await?;
     progress.end(&progress.signed_in);
 
-    setup::publish(&app, &activity, &Rules::from_options(&options)).await?;
-    let starts_at = Instant::now() + options.start_in();
     let sale = async {
+        setup::publish(&app, &activity, &Rules::from_options(&options)).await?;
+        let starts_at = Instant::now() + options.start_in();
         let poller = GatePoller::start(&app, &activity);
         progress.begin(&progress.tickets);
         let tokens = visits.iter().map(|visit| user_tokens[visit.buyer].clone()).collect();
@@ -78,7 +78,7 @@ pub async fn run(options: Options) -> Result<Report> {
     };
     let report = sale.await;
     let closed = setup::close(&app, &activity).await;
-    let state = if closed.is_ok() { "closed" } else { "still published" };
+    let state = if closed.is_ok() { "closed" } else { "perhaps still published" };
     let report = report.with_context(|| format!("the sale {} broke off and is {state}", activity.id))?;
     closed.map(|()| report)
 }
