@@ -14,11 +14,13 @@ for i, entry in ipairs(options.entries) do
   -- The ledger's clock is another one.
   if entry.ended_at ~= '' then entry.ended_at = to_text(now) end
   local list = read_entries(KEYS[3], user)
-  if not find_entry(list, entry.ulid) then
+  local known = find_entry(list, entry.ulid)
+  if not known then
     list[#list + 1] = entry
     write_entries(KEYS[3], user, list, now)
   end
-  if entry.state == 'waiting' then enter_line(KEYS[3 + i], KEYS[2], user, entry) end
+  -- Who has left since another request restored the page has left.
+  if (known or entry).state == 'waiting' then enter_line(KEYS[3 + i], KEYS[2], user, entry) end
 end
 redis.call('HSET', KEYS[1], 'line_after', options.last)
 return { 'restored' }

@@ -19,9 +19,10 @@ if status ~= 'expired' and status ~= 'cancelled' then return { 'gone' } end
 local order = options.order
 local sku, quantity, holder = order.sku, order.quantity, order.sku .. ':' .. order.user
 local left = tonumber(redis.call('HGET', KEYS[3], 'left:' .. sku))
--- What came back belongs to the line (I8).
-if tonumber(redis.call('HGET', KEYS[3], 'waiting:' .. sku) or 0) > 0 then left = 0 end
-local gate = redis.call('HMGET', KEYS[1], 'per_user', 'keep_until', 'epoch')
+local gate = redis.call('HMGET', KEYS[1], 'per_user', 'keep_until', 'epoch', 'state', 'ends_at')
+local is_over = gate[4] == 'closed' or read_time() >= tonumber(gate[5] or 0)
+-- What came back belongs to the line (I8), which ends with the sale.
+if not is_over and tonumber(redis.call('HGET', KEYS[3], 'waiting:' .. sku) or 0) > 0 then left = 0 end
 local live_by_user = tonumber(redis.call('HGET', KEYS[4], holder) or 0)
 if not left or (left >= 0 and left < quantity) or live_by_user + quantity > tonumber(gate[1] or 0) then
   return { 'gone' }

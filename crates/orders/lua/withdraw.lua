@@ -14,6 +14,8 @@ if order and order.message == options.stream_id and entry then
   redis.call('HDEL', KEYS[4], ulid)
   if redis.call('HINCRBY', KEYS[5], sku .. ':' .. user, -1) <= 0 then redis.call('HDEL', KEYS[5], sku .. ':' .. user) end
   redis.call('HINCRBY', KEYS[3], 'held:' .. sku, -1)
+  local later = find_waiting(list, sku)
+  if later then later.state, later.ended_at = 'left_line', to_text(read_time()) end
   entry.state = 'waiting'
   write_entries(KEYS[6], user, list, read_time())
   enter_line(KEYS[7], KEYS[3], user, entry)

@@ -148,6 +148,11 @@ pub(super) async fn write<R: Redis, S: Sql>(
             withdrawn.push((message, order));
             continue;
         }
+        // Its buyer waits in the line that was restored, at the same place.
+        if order.offer.is_some() && from_old_epoch {
+            outdated.push((message, order));
+            continue;
+        }
         report.failed += 1;
         ended.extend(order.entry(reason));
         letters.push((order.order_no.to_string(), message.text.clone(), reason));

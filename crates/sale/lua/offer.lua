@@ -26,13 +26,18 @@ for i, user in ipairs(users) do
   local entry = find_waiting(list, sku)
   local holder = sku .. ':' .. user
   local reason
-  if redis.call('EXISTS', KEYS[7 + i]) == 1 then
+  if not entry then
+    -- In the set without an entry that waits: nobody waits there.
+    reason = 'nobody'
+  elseif redis.call('EXISTS', KEYS[7 + i]) == 1 then
     reason = 'banned'
   elseif tonumber(redis.call('HGET', holders, holder) or 0) + 1 > tonumber(gate[5]) then
     reason = 'limit_reached'
   end
-  sequence = sequence + 1
-  if reason then
+  if entry then sequence = sequence + 1 end
+  if not entry then
+    entry = { sku = sku }
+  elseif reason then
     send_entry(queued, stream, user, entry, reason, entry.epoch, entry.sequence)
     entry.state, entry.ended_at = reason, to_text(now)
     ended = ended + 1

@@ -125,7 +125,9 @@ fn order_response(request: &Request, order: &Order, now: Millis, offer_ms: i64) 
 /// Returns when to poll again, in seconds; `None` if the status will not change without an action.
 fn retry_after_seconds(order: &Order, now: Millis, offer_ms: i64) -> Option<i64> {
     match order.status {
-        // Near the head often, far from it once a minute; never so rarely that an offer is half over when it is seen.
+        // Near the head often, far from it once a minute; never so rarely that an offer is half over when it is seen. The ledger
+        // does not know the place, and is not to be asked often.
+        OrderStatus::Waiting if offer_ms == 0 => Some(60),
         OrderStatus::Waiting => Some((5 + order.ahead / 10).min(60).min((offer_ms / 4_000).max(1))),
         OrderStatus::Queued => Some(ceil_seconds(order.estimated_wait_ms).clamp(1, 10)),
         OrderStatus::PendingPayment => Some(order.pay_by.map_or(5, |pay_by| now.seconds_until(pay_by, 1)).clamp(1, 5)),

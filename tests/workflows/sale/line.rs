@@ -218,3 +218,58 @@ async fn a_rebuild_restores_the_line_in_its_order() {
         assert_eq!(statuses(&fixture, 2..=4).await, [Waiting, Waiting, PendingPayment], "{ledger}");
     }
 }
+
+#[tokio::test]
+async fn a_user_who_joins_again_before_the_writer_came_holds_up_no_batch() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 2).await;
+        fixture.change_spec(|spec| (spec.line.mode, spec.line.max_units) = (LineMode::Waitlist, Some(5))).await;
+        fixture.pending_order(1, "user 1", 1).await;
+        join(&fixture, 2).await;
+        fixture.cancel(&fixture.order_no(1)).await.unwrap();
+        // Offered, and not written, they wait for a second unit.
+        let again = fixture.reserve(3, "user 2", 1).await.unwrap().outcome;
+        assert!(matches!(again, ReserveOutcome::Queued(order) if order.status == Waiting), "{ledger}");
+        write_all(&fixture).await;
+        sweep(&fixture).await;
+        assert_eq!(find(&fixture, 2).await.status, PendingPayment, "{ledger}");
+        let user = UserId::parse("user 2").unwrap();
+        let second = load_order_of(&fixture.redis, &fixture.order_no(3), &user).await.unwrap().order.unwrap();
+        assert_eq!(second.status, Waiting, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_lost_its_head_is_rebuilt_before_anybody_is_served() {
+    for ledger in LEDGERS {
+        let fixture = sold_out(ledger, 1).await;
+        for n in [2, 3] {
+            join(&fixture, n).await;
+        }
+        write_all(&fixture).await;
+        // Redis forgets the first in line, but for a ghost without an entry.
+        fixture.run_redis(&["HDEL", &fixture.key("entries"), "user 2"]).await;
+        fixture.run_redis(&["ZREM", &fixture.key("line:phone"), "user 2"]).await;
+        fixture.run_redis(&["HSET", &fixture.key("stats"), "waiting:phone", "1"]).await;
+        fixture.run_redis(&["ZADD", &fixture.key("line:phone"), "1", "a ghost"]).await;
+        let (services, clock) = (Services::accepting(), || NOW);
+        for _ in 0..2 {
+            completed(sweeper((&fixture.redis, &fixture.sql), &services, &clock).run(NOW).await);
+        }
+        assert_eq!(statuses(&fixture, 2..=3).await, [Waiting, Waiting], "{ledger}");
+        assert_eq!(find(&fixture, 3).await.ahead, 1, "{ledger}");
+        fixture.cancel(&fixture.order_no(1)).await.unwrap();
+        assert_eq!(statuses(&fixture, 2..=3).await, [Queued, Waiting], "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_ghost_at_the_head_holds_nobody_up() {
+    for ledger in LEDGERS {
+        let fixture = sold_out(ledger, 1).await;
+        join(&fixture, 2).await;
+        fixture.run_redis(&["ZADD", &fixture.key("line:phone"), "1", "a ghost"]).await;
+        fixture.cancel(&fixture.order_no(1)).await.unwrap();
+        assert_eq!(find(&fixture, 2).await.status, Queued, "{ledger}");
+    }
+}

@@ -22,35 +22,45 @@ pub async fn serve<R: Redis, S: Sql>(
     listed: &[ActivityId],
     report: &mut Report,
 ) -> Result<(), StoreError> {
-    let expected = line_entries::count_waiting(sql).await?;
-    for (activity, expected) in expected.into_iter().filter(|(activity, _)| listed.contains(activity)) {
-        match line::offer(redis, &activity, BATCHES).await {
+    for (activity, expected) in line_entries::count_waiting(sql, listed).await? {
+        // First: a Redis that lost the head of a line would offer to those behind it.
+        let served = match is_alike(redis, sql, &activity, expected).await {
+            Ok(true) => line::offer(redis, &activity, BATCHES).await,
+            Ok(false) => continue,
+            Err(error) => Err(error),
+        };
+        match served {
             Ok(offered) => {
                 report.offered += offered.orders;
                 report.more |= offered.more;
             }
-            Err(error) => {
-                report.add_failure(&activity, &error);
-                continue;
-            }
-        }
-        if let Err(error) = compare(redis, sql, &activity, expected).await {
-            report.add_failure(&activity, &error);
+            Err(error) => report.add_failure(&activity, &error),
         }
     }
     Ok(())
 }
 
-async fn compare<R: Redis, S: Sql>(redis: &R, sql: &S, activity: &ActivityId, expected: i64) -> Result<(), StoreError> {
-    let Some(found) = stats::stats(redis, activity).await? else { return Ok(()) };
+/// Compares how many wait, and stops the sale if the stores differ. Returns whether they are alike, as far as what is on its way
+/// lets that be told.
+async fn is_alike<R: Redis, S: Sql>(
+    redis: &R,
+    sql: &S,
+    activity: &ActivityId,
+    expected: i64,
+) -> Result<bool, StoreError> {
+    let Some(found) = stats::stats(redis, activity).await? else { return Ok(false) };
     let waiting: i64 = found.skus.iter().map(|sku| sku.waiting).sum();
     if found.stream + found.lost > 0 || waiting == expected {
-        return Ok(());
+        return Ok(true);
     }
     // Whoever joined or left meanwhile changed the count, too.
-    if line_entries::count_waiting(sql).await?.get(activity).copied().unwrap_or_default() != expected {
-        return Ok(());
+    let listed = std::slice::from_ref(activity);
+    let now_expected = line_entries::count_waiting(sql, listed).await?.get(activity).copied().unwrap_or_default();
+    let is_unchanged = stats::stats(redis, activity).await?.is_some_and(|now| now.enqueued == found.enqueued);
+    if now_expected != expected || !is_unchanged {
+        return Ok(true);
     }
     let lost = Position { epoch: epochs::load(sql, activity).await?, sequence: found.enqueued };
-    stream::stop(redis, activity, lost).await
+    stream::stop(redis, activity, lost).await?;
+    Ok(false)
 }

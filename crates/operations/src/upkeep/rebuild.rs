@@ -342,7 +342,8 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         }
         let mut script_keys = Keys::of(self.activity).all(["gate", "stats", "orders", "index", "holders", "entries"]);
         script_keys.extend(activity.spec.skus.iter().map(|sku| Keys::of(self.activity).line(&sku.sku)));
-        let args = vec![gate.epoch.to_string().into(), gate.restored_after.as_str().into()];
+        let line_after = line::place_text(gate.line_after);
+        let args = vec![gate.epoch.to_string().into(), gate.restored_after.as_str().into(), line_after.into()];
         let mut reply = FINISH.run(self.redis, script_keys, args).await?;
         if !reply.is("done", "fenced")? {
             return Err(Stop::Overtaken);

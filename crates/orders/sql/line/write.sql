@@ -16,7 +16,7 @@ FROM (
     CASE WHEN EXISTS (
       SELECT 1 FROM line_entries later
       WHERE later.activity = ?2 AND later.sku = {sku} AND later.user_id = {user_id} AND later.state = 'waiting'
-        AND (later.epoch, later.sequence) > ({epoch}, {sequence})
+        AND (later.epoch, later.sequence, later.order_no) > ({epoch}, {sequence}, {order_no})
     ) THEN 1 ELSE 0 END AS is_old
   FROM {rows}
 ) n

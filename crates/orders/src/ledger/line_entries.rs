@@ -53,10 +53,21 @@ pub async fn write<S: Sql>(
             *known = entry;
         }
     }
+    // Of a user's entries for a SKU only the latest waits: the others have left, or were offered, as their orders say.
+    let mut latest: BTreeMap<(&str, &str), &Entry> = BTreeMap::new();
+    for &entry in by_number.values().filter(|entry| entry.ended.is_empty()) {
+        let known = latest.entry((entry.user.as_str(), entry.sku.as_str())).or_insert(entry);
+        if (entry.place, &entry.order_no) > (known.place, &known.order_no) {
+            *known = entry;
+        }
+    }
     let rows: Vec<_> = by_number
         .values()
         .map(|Entry { order_no, user, sku, money, created_at, place, ended }| {
-            let state = if ended.is_empty() { "waiting" } else { "ended" };
+            let waits = ended.is_empty()
+                && latest.get(&(user.as_str(), sku.as_str())).is_some_and(|latest| latest.order_no == *order_no);
+            let state = if waits { "waiting" } else { "ended" };
+            let ended = if waits || !ended.is_empty() { ended } else { "left_line" };
             let Money { amount, currency } = money;
             json!([order_no, sku, user, amount, currency, created_at.0, place.epoch, place.sequence, state, ended])
         })
@@ -159,9 +170,19 @@ pub async fn load_page<S: Sql>(
     .collect()
 }
 
-/// How many wait in the line of each activity that has one.
-pub async fn count_waiting<S: Sql>(sql: &S) -> Result<BTreeMap<ActivityId, i64>, StoreError> {
-    let statement = "SELECT activity, COUNT(*) FROM line_entries WHERE state = 'waiting' GROUP BY activity";
-    let rows = sql.run(statement, Vec::new()).await?.into_iter().map(RowReader::new);
+/// Marks the entries of an activity as offered that have an order: a restored ledger may have got it anew.
+pub async fn mark_offered<S: Sql>(sql: &S, activity: &ActivityId) -> Result<(), StoreError> {
+    let statement = "UPDATE line_entries SET state = 'offered' WHERE activity = ?1 AND state = 'waiting' \
+         AND EXISTS (SELECT 1 FROM orders o WHERE o.order_no = line_entries.order_no)";
+    sql.run(statement, vec![activity.as_str().into()]).await.map(|_| ())
+}
+
+/// How many wait in the line of each activity in `listed` that has one.
+pub async fn count_waiting<S: Sql>(sql: &S, listed: &[ActivityId]) -> Result<BTreeMap<ActivityId, i64>, StoreError> {
+    let statement = format!(
+        "SELECT activity, COUNT(*) FROM line_entries WHERE state = 'waiting' AND activity IN ({}) GROUP BY activity",
+        sql.dialect().json_values("?1")
+    );
+    let rows = sql.run(&statement, vec![json!(listed).to_string().into()]).await?.into_iter().map(RowReader::new);
     rows.map(|mut row| Ok((row.parse(ActivityId::parse)?, row.int()?))).collect()
 }

@@ -152,9 +152,11 @@ pub async fn expected_gates<S: Sql>(
         .map(|row| {
             let mut row = RowReader::new(row);
             let id = row.parse(ActivityId::parse)?;
-            let (version, last_order) = (row.int()?, Position { epoch: row.int()?, sequence: row.int()? });
+            let (version, mut last_order) = (row.int()?, Position { epoch: row.int()?, sequence: row.int()? });
             let required = row.int()? == 1;
             let (per_user, changed_at) = (row.int()?, Millis(row.int()?));
+            // An entry of the line has a sequence, too.
+            last_order.sequence = last_order.sequence.max(row.int()?);
             Ok(ExpectedGate { id, version, last_order, required, per_user, changed_at })
         })
         .collect()

@@ -61,6 +61,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
     /// Puts those who wait back into the line, and those who left lately beside it. Returns how far it came if the time is up.
     pub(super) async fn restore_line(&self, gate: &mut FoundGate, timer: &Timer) -> Result<Option<Progress>, Stop> {
         let (keys, batch_size) = (Keys::of(self.activity), timer.batch_size());
+        line_entries::mark_offered(self.sql, self.activity).await?;
         let ended_since = timer.now().plus(-CLOSED_ORDER_TTL_SECONDS * 1_000);
         loop {
             let page =
@@ -71,10 +72,9 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             script_keys.extend(page.iter().map(|(entry, _)| keys.line(&entry.sku)));
             gate.line_after = last.place;
             let entries = page.iter().map(|(entry, updated_at)| restored_entry(entry, *updated_at));
-            let Position { epoch, sequence } = last.place;
             let options = json!({
                 "epoch": gate.epoch,
-                "last": format!("{epoch} {sequence}"),
+                "last": place_text(last.place),
                 "entries": entries.collect::<Vec<_>>(),
             });
             if !RESTORE_LINE.run_with(self.redis, script_keys, &options).await?.is("restored", "fenced")? {
@@ -89,6 +89,11 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             }
         }
     }
+}
+
+/// A place as the gate keeps it; empty for none.
+pub(super) fn place_text(place: Position) -> String {
+    if place == Position::default() { String::new() } else { format!("{} {}", place.epoch, place.sequence) }
 }
 
 /// An entry as `crates/stores/lua/line.lua` keeps it: all texts.
