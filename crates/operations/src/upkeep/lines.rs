@@ -26,7 +26,10 @@ pub async fn serve<R: Redis, S: Sql>(
         // First: a Redis that lost the head of a line would offer to those behind it.
         let served = match is_alike(redis, sql, &activity, expected).await {
             Ok(true) => line::offer(redis, &activity, BATCHES).await,
-            Ok(false) => continue,
+            Ok(false) => {
+                report.stopped += 1;
+                continue;
+            }
             Err(error) => Err(error),
         };
         match served {
@@ -40,15 +43,15 @@ pub async fn serve<R: Redis, S: Sql>(
     Ok(())
 }
 
-/// Compares how many wait, and stops the sale if the stores differ. Returns whether they are alike, as far as what is on its way
-/// lets that be told.
+/// Compares how many wait, and stops the sale if the stores differ: the next sweep rebuilds it. Returns whether they are alike,
+/// as far as what is on its way lets that be told.
 async fn is_alike<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
     expected: i64,
 ) -> Result<bool, StoreError> {
-    let Some(found) = stats::stats(redis, activity).await? else { return Ok(false) };
+    let Some(found) = stats::stats(redis, activity).await? else { return Ok(true) };
     let waiting: i64 = found.skus.iter().map(|sku| sku.waiting).sum();
     if found.stream + found.lost > 0 || waiting == expected {
         return Ok(true);
