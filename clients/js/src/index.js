@@ -150,8 +150,15 @@ export function createClient({
     order: async (orderNo, options = {}) => /** @type {Order} */ ((await client.readOrder(orderNo, options)).data),
     /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>} */
     cancel: (orderNo, options = {}) => documentOf(post(`${orderPath(orderNo)}/cancel`, { ...options, body: {} })),
-    /** Leaves the line. A `state_conflict` says that a unit was offered meanwhile. @param {string} orderNo @param {CallOptions} [options] */
-    leave: (orderNo, options) => client.cancel(orderNo, options),
+    /**
+     * Leaves the line. If a unit was offered meanwhile, resolves to the order as it is, or throws a `state_conflict`.
+     * @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>}
+     */
+    leave: async (orderNo, options) => {
+      const order = await client.order(orderNo, options);
+      // Cancelling an order would give its unit back.
+      return order.status === "waiting" ? client.cancel(orderNo, options) : order;
+    },
     /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>} */
     refund: (orderNo, options = {}) => documentOf(post(`${orderPath(orderNo)}/refund`, { ...options, body: {} })),
 

@@ -42,6 +42,7 @@ test("a reservation that joins the line says so, and the order that somebody wai
   const { client, requests } = open({
     orders: (_, calls) => (calls ? new Response(JSON.stringify({ code: "limit_reached", order_no: "demo.1" }), { status: 409 }) : entry),
     cancel: () => ({ ...entry, status: "cancelled", reason: "left_line" }),
+    "demo.1": () => entry,
   });
   const { kind, order } = await client.buy("demo", { sku: "a" });
   assert.deepEqual([kind, order], ["waiting", entry]);
@@ -49,6 +50,14 @@ test("a reservation that joins the line says so, and the order that somebody wai
   assert.deepEqual([error.orderNo, client.explain(error)], ["demo.1", "You are on the waitlist already."]);
   assert.equal((await client.leave("demo.1")).reason, "left_line");
   assert.equal(requests.at(-1).name, "cancel");
+});
+
+test("who leaves the line after a unit was offered keeps the order", async () => {
+  for (const status of ["queued", "pending_payment"]) {
+    const { client, requests } = open({ "demo.1": () => ({ ...ORDER, status }) });
+    assert.equal((await client.leave("demo.1")).status, status);
+    assert.deepEqual(requests.map(({ name }) => name), ["demo.1"]);
+  }
 });
 
 test("a try without an answer is repeated when the device is online again; Retry-After is obeyed", async (context) => {

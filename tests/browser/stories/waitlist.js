@@ -2,7 +2,7 @@
 
 import { call, callAdmin, changeSale, eventually, orderOf, publish, reserve, signIn, stock, sweep, unique, untilOrder } from "../support/app.js";
 import { accessibilityViolations } from "../support/axe.js";
-import { clickAndConfirm, deskOf, editorOf, enterName, openDesk, payNow, saveSale, signInOnPage, untilText } from "../support/page.js";
+import { changeAnswers, clickAndConfirm, deskOf, editorOf, enterName, openDesk, payNow, saveSale, signInOnPage, untilText } from "../support/page.js";
 import { expect, test } from "../support/test.js";
 
 const LINE = { mode: "waitlist", max_units: 5, offer_seconds: 120 };
@@ -85,6 +85,20 @@ test("a buyer leaves the waitlist after confirming, and the button of the sale l
   expect(await stock(id)).toMatchObject({ waiting: 0 });
   await page.getByTestId("nav-orders").click();
   await untilText(page, "order-link", "Cancelled");
+});
+
+test("a buyer who leaves when a unit was just offered keeps it", async ({ page }) => {
+  const { id, buyer, order } = await soldOut();
+  let knowsOffer = false;
+  await changeAnswers(page, /\/api\/orders\/[^/]+$/, (shown) => (knowsOffer ? shown : { ...shown, status: "waiting", ahead: 0 }), {});
+  const { buyer: waiting, entry } = await openEntry(page, id);
+  await cancel(order, buyer);
+  await untilOrder(entry, "pending_payment", waiting, sweep);
+  await page.getByTestId("cancel").click();
+  knowsOffer = true;
+  await page.getByTestId("dialog-yes").click();
+  await untilText(page, "headline", "It’s yours for");
+  expect(await stock(id)).toMatchObject({ held: 1, waiting: 0 });
 });
 
 test("a buyer who still waits at the end is told that the sale has ended", async ({ page }) => {
