@@ -28,7 +28,7 @@ async function openEntry(page, id) {
   const { buyer, entry } = await join(id);
   await page.addInitScript((token) => localStorage.setItem("stampede.token", token), buyer.token);
   await page.goto(`/order?order_no=${entry}`);
-  await untilText(page, "headline", "You are on the waitlist");
+  await untilText(page, "ahead", /./);
   return { buyer, entry };
 }
 
@@ -99,6 +99,30 @@ test("a buyer who leaves when a unit was just offered keeps it", async ({ page }
   await page.getByTestId("dialog-yes").click();
   await untilText(page, "headline", "It’s yours for");
   expect(await stock(id)).toMatchObject({ held: 1, waiting: 0 });
+});
+
+test("My orders and the sale show the place of a buyer who waits, where it is known", { tag: "@phone" }, async ({ page, words }) => {
+  const { id } = await soldOut();
+  let ahead = 12;
+  await changeAnswers(page, /\/api\/orders(\?|\/)/, (shown) => (shown.items ? { ...shown, items: shown.items.map((order) => ({ ...order, ahead })) } : { ...shown, ahead }), {});
+  const { entry } = await openEntry(page, id);
+  const place = words["order.place"].replace("{ahead}", "12");
+  await page.goto("/orders");
+  await untilText(page, "order-link", place);
+  await page.evaluate((key) => localStorage.setItem(key, ""), `stampede.has_ordered.${id}`);
+  await page.goto(`/sale?activity=${id}`);
+  await untilText(page, "to-pay-text", place);
+  const box = () => page.locator(".action-bar-note").evaluate((node) => [node.scrollHeight - node.clientHeight, node.getBoundingClientRect().y]);
+  const before = await box();
+  ahead = undefined;
+  await page.reload();
+  await expect(page.getByTestId("to-pay-text")).toHaveText(words["bar.waiting"]);
+  expect(await box()).toEqual(before);
+  await page.goto("/orders");
+  await untilText(page, "order-link", words["status.waiting"]);
+  await expect(page.getByTestId("order-link")).not.toContainText(words["order.place"].split("{")[0]);
+  await page.getByTestId("order-link").click();
+  await page.waitForURL(`**/order?order_no=${entry}`);
 });
 
 test("a buyer who still waits at the end is told that the sale has ended", async ({ page }) => {

@@ -7,7 +7,7 @@ import { hasText, sentences, t, titled } from "../shared/i18n.js";
 import * as session from "../shared/session.js";
 import { tab } from "../shared/storage.js";
 import * as addressForm from "./address.js";
-import { amountText, itemName, orderCode, orderText } from "./order-words.js";
+import { amountText, itemName, orderCode, orderText, placeText } from "./order-words.js";
 
 /** The mark above the headline, by what is shown: a path in a square of 24. */
 const CHECK = "M6 12.5l4 4 8-9";
@@ -87,14 +87,13 @@ function renderBought(order, sale) {
 
 function renderQueue({ order_no: orderNo, status, ahead = 0, estimated_wait_ms: wait = 0 }) {
   const key = `stampede.longest_queue.${orderNo}`;
-  const isWaiting = status === "waiting";
-  setVisible(byId("queue"), isWaiting || status === "queued");
-  if (!isWaiting && status !== "queued") return tab.removeItem(key);
+  const isShown = status === "waiting" || status === "queued";
+  setVisible(byId("queue"), isShown);
+  if (!isShown) return tab.removeItem(key);
   // In the tab, so that a reload does not begin again.
   const longest = Math.max(Number(tab.getItem(key)), ahead);
   tab.setItem(key, String(longest));
-  const [some, none] = isWaiting ? ["order.place", "order.first"] : ["order.ahead", "order.next"];
-  setText(byId("ahead"), ahead > 0 ? t(some, { ahead: count(ahead) }) : t(none));
+  setText(byId("ahead"), placeText({ status, ahead }));
   const minutes = Math.ceil(wait / 60_000);
   setText(byId("wait"), minutes > 1 ? t("order.wait", { minutes: count(minutes) }) : wait > 1_000 ? t("order.wait_short") : "");
   byId("queue-fill").style.setProperty("--share", longest ? 1 - ahead / longest : 1);

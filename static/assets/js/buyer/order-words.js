@@ -1,6 +1,6 @@
 // Words about one order: a free one has no payment, and not every sale delivers.
 
-import { money } from "../shared/format.js";
+import { count, money } from "../shared/format.js";
 import { hasText, t } from "../shared/i18n.js";
 
 /**
@@ -14,6 +14,13 @@ export function orderText(key, { amount, checkout }, values) {
 
 /** The price of an order, or that it has none. */
 export const amountText = ({ amount, currency }) => (amount === 0 ? t("order.free") : money(amount, currency));
+
+/** How many are ahead of an order in the queue or the line; empty if that is not known. */
+export function placeText({ status, ahead }) {
+  if (!Number.isInteger(ahead)) return "";
+  const [some, none] = status === "waiting" ? ["order.place", "order.first"] : ["order.ahead", "order.next"];
+  return t(ahead > 0 ? some : none, { ahead: count(ahead) });
+}
 
 /** The last eight characters of an order's ULID, in groups of four: short enough to read out. */
 export const orderCode = (orderNo) => orderNo.slice(-8).replace(/^.{4}/, "$&-");

@@ -7,7 +7,7 @@ import { localized, t } from "../shared/i18n.js";
 import { explainOrder } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
-import { amountText, itemName, orderText } from "./order-words.js";
+import { amountText, itemName, orderText, placeText } from "./order-words.js";
 
 const PAGE_SIZE = 20;
 
@@ -98,6 +98,7 @@ function createRow(order) {
   });
   const href = `/order?order_no=${encodeURIComponent(order.order_no)}`;
   const chip = el("span", { class: "chip" });
+  const more = el("span", { class: "quiet" });
   const pay = el("a", { class: "button primary wide", href, testid: "order-pay" });
   const row = { order, poller: null, renderTimeLeft };
   render();
@@ -107,6 +108,7 @@ function createRow(order) {
   function render() {
     chip.dataset.status = row.order.status;
     setText(chip, orderText(`status.${row.order.status}`, row.order));
+    setText(more, (row.order.status === "waiting" && placeText(row.order)) || dayAndTime(order.created_at));
     renderTimeLeft();
   }
 
@@ -124,7 +126,7 @@ function createRow(order) {
       "a",
       { class: "order-link", href, testid: "order-link" },
       image,
-      el("span", { class: "order-text" }, item, el("span", { class: "quiet" }, dayAndTime(order.created_at))),
+      el("span", { class: "order-text" }, item, more),
       el("span", { class: "order-figures" }, el("strong", {}, amountText(order)), chip),
     ),
     pay,

@@ -3,10 +3,11 @@
 import { client, clock } from "../shared/client.js";
 import { byId, setText, setVisible } from "../shared/dom.js";
 import { shortCountdown } from "../shared/format.js";
-import { t } from "../shared/i18n.js";
+import { sentences, t } from "../shared/i18n.js";
 import { randomUpTo } from "../shared/poll.js";
 import * as session from "../shared/session.js";
 import { device } from "../shared/storage.js";
+import { placeText } from "./order-words.js";
 import { openOrders, phase, state } from "./sale-state.js";
 
 /** Present if this browser may have made an order of this sale. Without it no orders are requested: most visitors have none. */
@@ -88,7 +89,8 @@ function render() {
   setVisible(byId("to-pay"), order !== undefined && !state.progress);
   if (!order) return;
   const left = shortCountdown(clock.millisecondsUntil(order.pay_by));
-  setText(byId("to-pay-text"), order.status === "pending_payment" ? t("sale.to_pay", { time: left }) : t(`bar.${order.status}`));
+  const place = order.status === "waiting" && placeText(order);
+  setText(byId("to-pay-text"), order.status === "pending_payment" ? t("sale.to_pay", { time: left }) : sentences(t(`bar.${order.status}`), place));
   const held = openOrders().reduce((units, { sku, quantity }) => units + (sku === order.sku ? quantity : 0), 0);
   const isPossible = phase() === "open" && order.status !== "waiting" && held < state.activity.per_user;
   setVisible(byId("buy-another"), isPossible && order.sku !== state.buysAnother);
