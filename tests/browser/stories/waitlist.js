@@ -198,6 +198,44 @@ test("an operator sets up a waitlist, and sees how many wait and what is to be o
   await untilText(page, "form-trouble", "it cannot be switched off");
 });
 
+/** The desk's search for a user, once the ledger knows that they wait. */
+async function searchOf(user) {
+  await eventually("the entry in the ledger", async () => {
+    const { line } = await callAdmin("GET", `/users/${user}`);
+    return { done: line.length === 1, value: line };
+  });
+  return `/admin/orders?${new URLSearchParams({ q: user })}`;
+}
+
+test("an operator finds a buyer who waits, and removes them from the waitlist, with a reason", async ({ page }) => {
+  const { id, buyer, order } = await soldOut();
+  const { buyer: waiting, entry } = await join(id);
+  await openDesk(page, await searchOf(waiting.user));
+  const row = page.getByTestId("entry-row");
+  await expect(row).toContainText(waiting.user);
+  await expect(row).toContainText("Waiting");
+  expect(await accessibilityViolations(page)).toEqual([]);
+  await page.getByTestId("order-remove").click();
+  await page.getByTestId("dialog-yes").click();
+  await expect(page.getByTestId("ask-reason"), "a reason is needed").toBeFocused();
+  await page.getByTestId("ask-reason").fill("A second account");
+  await page.getByTestId("dialog-yes").click();
+  await expect(row).toContainText("Cancelled");
+  await expect(page.getByTestId("order-remove")).toBeHidden();
+  expect(await call("GET", `/api/orders/${entry}`, { token: waiting.token })).toMatchObject({ status: "cancelled", reason: "removed_by_operator" });
+  await page.goto("/admin/changes");
+  await expect(page.getByTestId("change").filter({ hasText: entry })).toContainText("A second account");
+
+  const next = await join(id);
+  await page.goto(await searchOf(next.buyer.user));
+  await page.getByTestId("order-remove").click();
+  await page.getByTestId("ask-reason").fill("Too late");
+  await cancel(order, buyer);
+  await untilOrder(next.entry, "pending_payment", next.buyer, sweep);
+  await page.getByTestId("dialog-yes").click();
+  await untilText(page, "order-status", "To be paid");
+});
+
 test("a sale without a waitlist shows nothing of it", async ({ page }) => {
   const { id } = await publish({ total: 1 });
   await openDesk(page, deskOf(id));

@@ -1,21 +1,24 @@
-// What operators do for a buyer: cancel an order, give money back, give more time to pay.
+// What operators do for a buyer: cancel an order, end a wait in the line, give money back, give more time to pay.
 
 import { currencyDecimals } from "../../client/index.js";
 import { money } from "../shared/format.js";
 import { amountPattern, toMinorUnits, toText } from "./amounts.js";
 import { ask } from "./dialog.js";
+import { orderLink } from "./order-row.js";
 import { button } from "./parts.js";
 import { runAction, send } from "./requests.js";
 import { t } from "./words.js";
 
 const reasonField = () => ({ name: "reason", label: t("reason"), hint: t("reason.hint"), maxlength: 200, required: true });
 
-/** The buttons for an order; `load()` shows it anew. */
+/** The buttons for an order; `load(changed)` shows it anew. */
 export const actionsOf = (order, load) => Object.entries(ACTIONS).filter(([, { isPossible }]) => isPossible(order)).map(([name, { run }]) =>
   button(`order-${name}`, t(`order.${name}`), ({ target }) => void run(target, order).then(load, () => {})));
 
-const post = (button, { order_no: orderNo }, action, body, options) =>
-  runAction(button, () => send("POST", `/orders/${encodeURIComponent(orderNo)}/${action}`, body, options), t(`order.${action}.done`));
+const path = ({ order_no: orderNo }, action = "") => `/orders/${encodeURIComponent(orderNo)}${action}`;
+
+const post = (button, order, action, body, options) =>
+  runAction(button, () => send("POST", path(order, `/${action}`), body, options), t(`order.${action}.done`));
 
 const ACTIONS = {
   extend: {
@@ -33,6 +36,13 @@ const ACTIONS = {
     async run(button, order) {
       const answer = await ask({ title: t("order.cancel.ask"), text: t("order.cancel.follows"), yes: t("order.cancel"), tone: "danger", fields: [reasonField()] });
       if (answer) await post(button, order, "cancel", answer);
+    },
+  },
+  remove: {
+    isPossible: ({ status }) => status === "waiting",
+    async run(button, entry) {
+      const answer = await ask({ title: t("order.remove.ask"), text: t("order.remove.follows"), yes: t("order.remove"), tone: "danger", fields: [reasonField()] });
+      return answer && runAction(button, () => endWait(entry, answer), (ended) => (ended ? t("order.remove.done") : ""));
     },
   },
   refund: {
@@ -59,6 +69,15 @@ const ACTIONS = {
     },
   },
 };
+
+/** Ends a wait in the line. If a unit was offered meanwhile, shows the order, which the call would cancel. */
+async function endWait(entry, reason) {
+  const { status } = await send("GET", path(entry)).catch((error) => {
+    if (error.code !== "not_found") throw error;
+    return entry;
+  });
+  return status === "waiting" ? send("POST", path(entry, "/cancel"), reason) : location.assign(orderLink(entry.order_no));
+}
 
 function outcome(amount, rest, currency) {
   if (!Number.isSafeInteger(amount)) return t("bad.price");

@@ -17,14 +17,18 @@ export const orderChip = ({ status, refunded_amount: refunded }) => {
 
 export const orderLink = (orderNo) => `/admin/order?${new URLSearchParams({ no: orderNo })}`;
 
+const cells = ({ order_no: orderNo, user, quantity, sku, amount, currency, created_at: at, ...order }) => [
+  el("span", { class: "code" }, orderCode(orderNo)),
+  el("span", { class: "exact who-cell" }, user),
+  el("span", { class: "quiet" }, `${quantity} × ${sku}`),
+  el("span", { class: "number" }, priceText(amount, currency)),
+  orderChip(order),
+  el("time", { datetime: at, class: "quiet" }, dayAndTime(at, Date.now())),
+];
+
 /** A link to the order's page. */
-export const orderRow = (order) => {
-  const { order_no: orderNo, user, quantity, sku, amount, currency, created_at: at } = order;
-  return el("li", {}, el("a", { class: "order-row", href: orderLink(orderNo), testid: "order-row" },
-    el("span", { class: "code" }, orderCode(orderNo)),
-    el("span", { class: "exact who-cell" }, user),
-    el("span", { class: "quiet" }, `${quantity} × ${sku}`),
-    el("span", { class: "number" }, priceText(amount, currency)),
-    orderChip(order),
-    el("time", { datetime: at, class: "quiet" }, dayAndTime(at, Date.now()))));
-};
+export const orderRow = (order) =>
+  el("li", {}, el("a", { class: "order-row", href: orderLink(order.order_no), testid: "order-row" }, cells(order)));
+
+/** An entry of a line, which has no page, with its buttons. */
+export const entryRow = (entry, buttons = []) => el("li", { testid: "entry-row" }, el("div", { class: "order-row" }, cells(entry)), buttons);

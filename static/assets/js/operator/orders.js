@@ -2,7 +2,8 @@
 
 import { byId, el, setText } from "../shared/dom.js";
 import { open } from "./frame.js";
-import { orderLink, orderRow } from "./order-row.js";
+import { actionsOf } from "./order-actions.js";
+import { entryRow, orderLink, orderRow } from "./order-row.js";
 import { pagedList } from "./paged-list.js";
 import { show } from "./parts.js";
 import { explain, send } from "./requests.js";
@@ -49,12 +50,29 @@ async function find() {
   const search = (name, value) => send("GET", `/orders?${new URLSearchParams([[name, value], ...filters])}`);
   const searches = [search("user", text), ...(CODE.test(words) ? [search("code", words)] : [])];
   try {
-    const found = (await Promise.all(searches)).flatMap(({ items }) => items);
-    const orders = [...new Map(found.map((order) => [order.order_no, order])).values()];
-    show(byId("found"), orders, () => (orders.length
-      ? el("ul", { class: "order-rows card" }, orders.map(orderRow))
+    const [waiting, ...found] = await Promise.all([status ? [] : findWaiting(), ...searches]);
+    const orders = [...new Map(found.flatMap(({ items }) => items).map((order) => [order.order_no, order])).values()];
+    show(byId("found"), [waiting, orders], () => (waiting.length + orders.length
+      ? el("ul", { class: "order-rows card" }, waiting.map(waitingRow), orders.map(orderRow))
       : el("p", { class: "empty quiet" }, t("lookup.none", { text: words }))));
   } catch (error) {
     setText(byId("found"), explain(error));
   }
+}
+
+/** Where the user waits in a line: the orders that are found do not have it. */
+async function findWaiting() {
+  const { line } = await send("GET", `/users/${encodeURIComponent(text)}?limit=1`).catch((error) => {
+    // The role `fulfil` reads orders only.
+    if (error.code !== "forbidden") throw error;
+    return { line: [] };
+  });
+  return line.filter((entry) => entry.status === "waiting" && (!activity || entry.activity === activity));
+}
+
+function waitingRow(entry) {
+  // An entry does not name its user.
+  const shown = { user: text, ...entry };
+  const row = entryRow(shown, actionsOf(entry, (ended) => ended && row.replaceWith(entryRow({ ...shown, ...ended }))));
+  return row;
 }

@@ -185,6 +185,7 @@ export const words = {
   "audit.drift": "Drift",
   "changes.all": "All changes",
   "changes.what": "What operators changed, newest first. It is kept for ever.",
+  "status.waiting": "Waiting",
   "status.queued": "Reserved",
   "status.pending_payment": "To be paid",
   "status.paid": "Paid",

@@ -185,6 +185,7 @@ export const words = {
   "audit.drift": "差异",
   "changes.all": "全部变更",
   "changes.what": "运营人员的变更，最新的在前，永久保留。",
+  "status.waiting": "候补中",
   "status.queued": "已下单",
   "status.pending_payment": "待付款",
   "status.paid": "已付款",
