@@ -38,7 +38,7 @@ async function openShop(page, shop, html, user) {
   shop.page = html;
   await page.addInitScript(() => {
     const record = ({ type }) => sessionStorage.setItem("events", `${sessionStorage.getItem("events") ?? ""} ${type}`);
-    for (const type of ["accepted", "refused", "paid", "sign-in"]) addEventListener(type, record);
+    for (const type of ["waiting", "accepted", "refused", "paid", "sign-in"]) addEventListener(type, record);
   });
   if (user) {
     const sid = user.replace(/\W/g, "");
@@ -198,6 +198,24 @@ test("it says what is sold out and why it refuses, in the page's language and wo
   await expect(status).toHaveText("You already have the most one person can buy.");
   await expect(link).toHaveAttribute("href", `${url()}/orders`);
   expect(await events(page)).toBe("refused");
+});
+
+test("a buyer joins the waitlist in the element, which leads to their place, and says when it is their turn", async ({ page, shop }) => {
+  const { id } = await publish({ total: 1, line: { mode: "waitlist" } });
+  const { buyer, order } = await orderOf(id);
+  const { button, link, status } = await openShop(page, shop, twoLines(id), unique("eli"));
+  await expect(button).toHaveText(TEXTS.en.join);
+  await button.click();
+  for (let reloads = 0; reloads < 2; reloads += 1) {
+    await expect(link).toHaveText(TEXTS.en.place);
+    await expect(status).toHaveText(TEXTS.en.first);
+    await expect(link).toHaveAttribute("href", new RegExp(`^${url()}/order\\?order_no=${id}\\.`));
+    if (!reloads) await page.reload();
+  }
+  expect(await accessibilityViolations(page, "stampede-buy")).toEqual([]);
+  await call("POST", `/api/orders/${order}/cancel`, { token: buyer.token, body: {} });
+  await expect(link).toHaveText(TEXTS.en.pay);
+  expect(await events(page)).toBe("waiting waiting accepted");
 });
 
 test("a page may sign its buyer in by itself, and give the token later", async ({ page, shop }) => {
