@@ -159,8 +159,8 @@ pub struct Order {
     pub checkout_url: Option<String>,
     /// When the last payment was declined, as far as Redis knows.
     pub declined_at: Option<Millis>,
-    /// While queued: number of orders ahead of it. While waiting: number of people ahead in the line.
-    pub ahead: i64,
+    /// While queued: number of orders ahead of it. While waiting: number of people ahead in the line; `None` without Redis.
+    pub ahead: Option<i64>,
     /// While queued: estimated wait, in milliseconds.
     pub estimated_wait_ms: i64,
 }
@@ -184,9 +184,11 @@ struct OrderDocument<'a> {
     /// Currency of the price.
     #[schemars(with = "Currency")]
     currency: &'a str,
-    /// While queued: number of orders ahead of it. While waiting: number of people ahead in the line.
-    #[schemars(range(min = 0))]
-    ahead: i64,
+    /// While queued: number of orders ahead of it. While waiting: number of people ahead in the line, which is left out while
+    /// Redis is away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i64", range(min = 0))]
+    ahead: Option<i64>,
     /// While queued: estimated wait, in milliseconds.
     #[schemars(range(min = 0))]
     estimated_wait_ms: i64,

@@ -2,7 +2,7 @@
 -- gate. A repeated call changes nothing.
 --
 -- KEYS  1 gate, 2 stats, 3 orders (stream), 4 index, 5 holders, 6 entries, then the line of each SKU
--- ARGV  1 epoch of this rebuild, 2 number of the last order restored, 3 epoch and sequence of the last entry restored
+-- ARGV  1 epoch of this rebuild, 2 number of the last order restored, 3 up to where the line is restored
 -- Reply done, number of orders restored | fenced (a later rebuild has started, or Redis has lost what was restored: continue)
 
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'keep_until', 'skus', 'restored', 'restored_after', 'line_after')

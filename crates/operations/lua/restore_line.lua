@@ -1,7 +1,7 @@
 -- Puts a page of the ledger's entries back into the line, in a rebuild (G5; H1). A repeated page changes nothing.
 --
 -- KEYS  1 gate, 2 stats, 3 entries, then the line of each entry's SKU
--- ARGV  1 JSON: epoch (of the gate), last (epoch and sequence of the last entry), entries: for each {user, ulid, sku, amount,
+-- ARGV  1 JSON: epoch (of the gate), last (the end of this page), entries: for each {user, ulid, sku, amount,
 --       currency, created_at, epoch, sequence, state, ended_at}
 -- Reply restored | fenced (the gate has another epoch, or is complete)
 

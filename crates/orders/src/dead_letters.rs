@@ -10,6 +10,7 @@ use domain::{
     order::{Order, OrderStatus},
     time::{Millis, null_if_zero},
 };
+use sale::reserve::Position;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
@@ -20,7 +21,13 @@ use stores::{
     reply::unexpected,
 };
 
-use crate::{doorbell::DOORBELL_CHANNEL, order_record::OrderFields, scripts::REQUEUE, stream};
+use crate::{
+    doorbell::DOORBELL_CHANNEL,
+    ledger::line_entries,
+    order_record::{Offer, OrderFields},
+    scripts::REQUEUE,
+    stream,
+};
 
 /// A dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -83,6 +90,8 @@ impl Display for Cursor {
 pub enum RequeueOutcome {
     /// The order is queued again.
     Queued,
+    /// Its buyer waits in the line again, at the same place; or a unit is offered to them already.
+    Joined,
     /// The order has not failed, or Redis has no room for it; the word of `lua/requeue.lua` says which.
     Refused(String),
     /// There is no such dead letter, or its message cannot be parsed.
@@ -171,7 +180,7 @@ pub async fn load_failed_order<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<Op
         checkout_url: None,
         refunded: 0,
         declined_at: None,
-        ahead: 0,
+        ahead: Some(0),
         estimated_wait_ms: 0,
     }))
 }
@@ -201,13 +210,19 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
     };
     let keys = Keys::of(order_no.activity());
     let mut script_keys = vec![keys.named("gate"), keys.order(order_no.ulid())];
-    script_keys.extend(keys.all(["stats", "holders", "orders", "queued"]));
-    let options = json!({ "message": letter.message, "order": OrderFields::from(&order) });
+    script_keys.extend(keys.all(["stats", "holders", "orders", "queued", "entries"]));
+    script_keys.push(keys.line(&order.sku));
+    let mut options = json!({ "message": letter.message, "order": OrderFields::from(&order) });
+    if let Some(Offer { place: Position { epoch, sequence }, .. }) = order.offer {
+        options["place"] = format!("{epoch} {sequence}").into();
+    }
     // By the clock that says when the order fails again, and read before it can: the dead letter waits if that was later.
     let requeued_at = clock::now(sql).await?;
     let word = REQUEUE.run_with(redis, script_keys, &options).await?.text()?;
     match word.as_str() {
         "queued" => {}
+        // A sweep between the two finds a line that differs, and lets it be rebuilt without this entry: replay it again.
+        "joined" => line_entries::wait_again(sql, order_no).await?,
         // An earlier call requeued the order, and stopped before it recorded that.
         "requeued" if letter.replayed_at < letter.died_at => {}
         "requeued" => return Ok(RequeueOutcome::Refused("same".to_owned())),
@@ -217,5 +232,9 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
     let statement = "UPDATE dead_letters SET replayed_at = ?2 WHERE order_no = ?1";
     sql.run(statement, vec![order_no.to_string().into(), requeued_at.0.into()]).await?;
     redis.command("PUBLISH", vec![DOORBELL_CHANNEL.into(), order_no.activity().as_str().into()]).await?;
-    Ok(RequeueOutcome::Queued)
+    if word != "joined" {
+        return Ok(RequeueOutcome::Queued);
+    }
+    sale::line::offer(redis, order_no.activity(), 1).await?;
+    Ok(RequeueOutcome::Joined)
 }

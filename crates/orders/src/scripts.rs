@@ -39,21 +39,25 @@ pub static START_WRITING: Script = Script::new("start_writing", &[include_str!("
 pub static WRITER_IDLE: Script = Script::new("writer_idle", &[include_str!("../lua/writer_idle.lua")]);
 
 /// Puts a failed order back into the queue.
-pub static REQUEUE: Script = Script::new("requeue", &[lua::ORDER, include_str!("../lua/requeue.lua")]);
+pub static REQUEUE: Script = Script::new("requeue", &[lua::ORDER, lua::LINE, include_str!("../lua/requeue.lua")]);
 
 /// Compares the gate with the ledger, corrects the stock, and removes messages of other epochs from the stream.
 pub static FENCE: Script = Script::new("fence", &[lua::STOCK, lua::ORDER, include_str!("../lua/fence.lua")]);
+
+/// Lists what a user may have that the ledger does not have.
+pub static TICKETS: Script = Script::new("tickets", &[lua::LINE, include_str!("../lua/tickets.lua")]);
 
 /// Stops the gate of a sale whose Redis has lost orders.
 pub static STOP: Script = Script::new("stop", &[include_str!("../lua/stop.lua")]);
 
 /// All of them.
-pub static ALL: [&Script; 14] = [
+pub static ALL: [&Script; 15] = [
     &SYNC,
     &REACQUIRE,
     &DECLINE,
     &STATUS,
     &LIST,
+    &TICKETS,
     &ENTRY_WRITTEN,
     &WITHDRAW,
     &READ_MESSAGES,

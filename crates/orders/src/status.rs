@@ -8,13 +8,13 @@ use domain::{
 use sale::line;
 use stores::{
     keys::Keys,
-    ports::{Redis, RedisArg, StoreError},
+    ports::{Redis, StoreError},
     reply::{Reply, non_empty, non_zero_time, unexpected},
 };
 use ulid::Ulid;
 
 use crate::{
-    scripts::{LIST, STATUS},
+    scripts::{LIST, STATUS, TICKETS},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
 
@@ -49,7 +49,7 @@ pub async fn load_order<R: Redis>(redis: &R, order_no: &OrderNo) -> Result<Order
 pub async fn load_order_of<R: Redis>(redis: &R, order_no: &OrderNo, user: &UserId) -> Result<OrderLookup, StoreError> {
     let mut lookup = look_up(redis, order_no, Some(user)).await?;
     if let Some(order) = lookup.order.as_mut().filter(|order| order.status == OrderStatus::Waiting) {
-        order.ahead = line::ahead(redis, order_no.activity(), &order.sku, user).await?;
+        order.ahead = Some(line::ahead(redis, order_no.activity(), &order.sku, user).await?);
     }
     Ok(lookup)
 }
@@ -76,14 +76,15 @@ async fn look_up<R: Redis>(redis: &R, order_no: &OrderNo, user: Option<&UserId>)
 }
 
 /// Returns the numbers of the orders of a user in `activity` whose tickets are noted, `sale::admission::MAX_OPEN_TICKETS` at
-/// most. A ticket that was not used has no order.
+/// most, and of their entries in the line. A ticket that was not used has no order.
 pub async fn load_tickets<R: Redis>(
     redis: &R,
     activity: &ActivityId,
     user: &UserId,
 ) -> Result<Vec<OrderNo>, StoreError> {
-    let range = [Keys::of(activity).tickets(user), "0".to_owned(), "-1".to_owned()].map(RedisArg::from).into();
-    let mut reply = Reply::new(redis.command("ZRANGE", range).await?);
+    let keys = Keys::of(activity);
+    let script_keys = vec![keys.tickets(user), keys.named("entries")];
+    let mut reply = TICKETS.run(redis, script_keys, vec![user.as_str().into()]).await?.after("found")?;
     let mut tickets = Vec::new();
     while reply.remaining() > 0 {
         tickets.push(OrderNo::new(activity.clone(), parse_ulid(&mut reply)?));
@@ -91,8 +92,7 @@ pub async fn load_tickets<R: Redis>(
     Ok(tickets)
 }
 
-/// Looks for `orders` of a user and one activity in Redis. Returns those that it has; of those that wait in the line, without
-/// their place.
+/// Looks for `orders` of a user and one activity in Redis. Returns those that it has.
 pub async fn load_orders<R: Redis>(redis: &R, orders: &[OrderNo], user: &UserId) -> Result<Vec<Order>, StoreError> {
     let Some(first) = orders.first() else { return Ok(Vec::new()) };
     let keys = Keys::of(first.activity());
@@ -108,6 +108,9 @@ pub async fn load_orders<R: Redis>(redis: &R, orders: &[OrderNo], user: &UserId)
             parse_entry(&mut reply, &order_no, user)?
         });
     }
+    for order in found.iter_mut().filter(|order| order.status == OrderStatus::Waiting) {
+        order.ahead = Some(line::ahead(redis, first.activity(), &order.sku, user).await?);
+    }
     Ok(found)
 }
 
@@ -120,7 +123,7 @@ fn parse_ulid(reply: &mut Reply) -> Result<Ulid, StoreError> {
 fn parse_entry(reply: &mut Reply, order_no: &OrderNo, user: &UserId) -> Result<Order, StoreError> {
     let (sku, money, created_at) = (reply.parse()?, reply.money()?, Millis(reply.int()?));
     let (state, is_over) = (reply.text()?, reply.int()? == 1);
-    Ok(line::entry_as_order(order_no, user, (sku, money), created_at, &state, is_over))
+    Ok(line::entry_as_order(order_no, user, (sku, money), created_at, line::status_of_entry(&state, is_over)))
 }
 
 /// Parses the values of `crates/stores/lua/read_order.lua`.
@@ -139,7 +142,7 @@ fn parse_order(reply: &mut Reply, order_no: OrderNo) -> Result<Order, StoreError
         checkout_url: non_empty(reply.text()?),
         declined_at: non_zero_time(reply.int()?),
         refunded: reply.int()?,
-        ahead: reply.int()?,
+        ahead: Some(reply.int()?),
         estimated_wait_ms: reply.int()?,
     })
 }

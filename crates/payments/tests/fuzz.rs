@@ -52,7 +52,7 @@ fn order() -> Order {
         checkout_url: None,
         refunded: 0,
         declined_at: None,
-        ahead: 0,
+        ahead: Some(0),
         estimated_wait_ms: 0,
     }
 }

@@ -118,6 +118,12 @@ pub fn order_not_found() -> ApiError {
     not_found("There is no such order, or it is not yours.")
 }
 
+/// Returns the `not_ready` error for an order that Redis, which is being rebuilt, may have.
+#[must_use]
+pub fn order_unknown() -> ApiError {
+    Problem::new(Code::NotReady, "The sale is being restored. Nothing is lost: ask again.").retry_after(2).into()
+}
+
 /// Returns whether the request may see metrics and the details of readiness.
 pub async fn may_monitor(request: &Request) -> bool {
     let tokens = settings::find(settings::MONITORING_TOKENS).await;

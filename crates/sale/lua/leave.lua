@@ -2,18 +2,21 @@
 --
 -- KEYS  1 gate, 2 stats, 3 queued, 4 orders (stream), 5 entries, 6 line of its SKU
 -- ARGV  1 user, 2 ULID, 3 reason
--- Reply left (also if it ended before) | offered (it has an order) | absent
+-- Reply left, reason (also if it ended before) | offered (it has an order) | absent | unknown (the line is not complete: a rebuild restores it)
 
 local user, now = ARGV[1], read_time()
 local list = read_entries(KEYS[5], user)
 local entry = find_entry(list, ARGV[2])
-if not entry then return { 'absent' } end
+if not entry then
+  local gate = redis.call('HMGET', KEYS[1], 'epoch', 'restoring', 'stopped')
+  return { gate[1] and not gate[2] and not gate[3] and 'absent' or 'unknown' }
+end
 if entry.state == 'offered' then return { 'offered' } end
-if entry.state ~= 'waiting' then return { 'left' } end
+if entry.state ~= 'waiting' then return { 'left', entry.state } end
 send_entry(KEYS[3], KEYS[4], user, entry, ARGV[3], entry.epoch, entry.sequence)
 redis.call('HINCRBY', KEYS[2], 'enqueued', 1)
 entry.state, entry.ended_at = ARGV[3], to_text(now)
 leave_line(KEYS[6], KEYS[2], user, entry)
 write_entries(KEYS[5], user, list, now)
 ring(KEYS[1], KEYS[2], now)
-return { 'left' }
+return { 'left', ARGV[3] }

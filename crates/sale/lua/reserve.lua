@@ -13,7 +13,7 @@
 --       11 the amount that the buyer was shown, or empty, then the instance's counts (`record_counts`)
 -- Reply queued, repeated, joined or rejoined (the ticket's entry in the line, which it made before), now (ms), limits
 --       ("name;count;seconds;left;reset" joined by "|"), ahead, wait (ms), amount, currency, created_at (ms), epoch, sequence
---       (0 if repeated) | a code that refuses, now, limits, and ms to wait (0 if waiting does not help), units left
+--       (0 if repeated), if rejoined its state | a code that refuses, now, limits, and ms to wait (0 if waiting does not help), units left
 --       (insufficient_stock), amount and currency (price_changed), the ULID of the user's entry (limit_reached, if that is
 --       why), or "1" if one unit can be waited for (sold_out); then, if
 --       the caller wants the gate and there is one: state, starts_at, ends_at, start key, "1" while load is shed
@@ -75,7 +75,7 @@ local entry = own and find_entry(own, ulid)
 if entry and entry.state ~= 'offered' then
   if entry.sku ~= sku or units ~= 1 then return refuse('ticket_conflict') end
   local ahead = redis.call('ZRANK', line, user) or 0
-  return answer('rejoined', ahead, 0, entry.amount, entry.currency, entry.created_at, 0, 0)
+  return answer('rejoined', ahead, 0, entry.amount, entry.currency, entry.created_at, 0, 0, entry.state)
 end
 if not first then
   local record = call('HMGET', KEYS[5], 'sku', 'quantity', 'amount', 'currency', 'created', 'place')

@@ -4,7 +4,7 @@
 -- can run in between. A gate that is missing, stopped or of an older epoch is only created by a rebuild (G5), which counts
 -- what the ledger holds.
 --
--- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index, 5 holders, 6 queued
+-- KEYS  1 gate, 2 orders (stream), 3 stats, 4 index, 5 holders, 6 queued, 7 entries, then the line of each SKU
 -- ARGV  1 JSON: version, group (of the stream), ends_at (ms), retention_ms (after the end), epoch (the ledger's), mode, gate {field: value}, skus: for each {sku, total, price, currency, line (how many may wait)}
 -- Mode  "replace" updates a gate of this version or an older one; "if_older" only an older one, so that only the first
 --       warm-up to this version applies; "rebuild" as "replace", also while the gate is marked `restoring`
@@ -48,7 +48,8 @@ for _, entry in ipairs(plan) do
     'currency:' .. entry.sku, entry.currency)
   if entry.line > 0 then
     redis.call('HSET', KEYS[1], 'line:' .. entry.sku, entry.line)
-  else
+  elseif tonumber(redis.call('HGET', KEYS[3], 'waiting:' .. entry.sku) or 0) == 0 then
+    -- Who joined in this moment is served.
     redis.call('HDEL', KEYS[1], 'line:' .. entry.sku)
   end
   -- During a rebuild nothing is on sale: finish.lua sets the stock.

@@ -91,21 +91,28 @@ pub async fn ahead<R: Redis>(redis: &R, activity: &ActivityId, sku: &SkuId, user
     Reply::new(redis.command("ZRANK", args).await?).int()
 }
 
-/// An entry as the order that its number names. `state` is `waiting` or why it ended; the end of the sale ends the line.
+/// The state of an entry that has not ended.
+pub const WAITING: &str = "waiting";
+
+/// Status and reason of an entry. `state` is [`WAITING`] or why it ended; the end of the sale ends the line.
+#[must_use]
+pub fn status_of_entry(state: &str, is_over: bool) -> (OrderStatus, Option<String>) {
+    match state {
+        WAITING if is_over => (OrderStatus::Expired, Some("sale_ended".to_owned())),
+        WAITING => (OrderStatus::Waiting, None),
+        reason => (OrderStatus::Cancelled, Some(reason.to_owned())),
+    }
+}
+
+/// An entry as the order that its number names, without its place.
 #[must_use]
 pub fn entry_as_order(
     order_no: &OrderNo,
     user: &UserId,
     (sku, money): (SkuId, Money),
     created_at: Millis,
-    state: &str,
-    is_over: bool,
+    (status, reason): (OrderStatus, Option<String>),
 ) -> Order {
-    let (status, reason) = match state {
-        "waiting" if is_over => (OrderStatus::Expired, Some("sale_ended")),
-        "waiting" => (OrderStatus::Waiting, None),
-        reason => (OrderStatus::Cancelled, Some(reason)),
-    };
     Order {
         order_no: order_no.clone(),
         user: user.clone(),
@@ -116,11 +123,11 @@ pub fn entry_as_order(
         created_at,
         pay_by: None,
         paid_at: None,
-        reason: reason.map(str::to_owned),
+        reason,
         checkout_url: None,
         refunded: 0,
         declined_at: None,
-        ahead: 0,
+        ahead: None,
         estimated_wait_ms: 0,
     }
 }
@@ -137,14 +144,16 @@ domain::words! {
 }
 
 /// Result of [`leave`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaveOutcome {
-    /// The entry has ended, now or before.
-    Left,
+    /// The entry has ended, now or before, for this reason.
+    Left(String),
     /// A unit was offered: there is an order.
     Offered,
     /// The user has no such entry.
     Absent,
+    /// Redis does not have the whole line: it is being rebuilt.
+    Unknown,
 }
 
 /// Ends an entry of the line. The ledger follows.
@@ -156,10 +165,12 @@ pub async fn leave<R: Redis>(redis: &R, entry: &Order, by: Leaver) -> Result<Lea
     let mut script_keys = keys.all(["gate", "stats", "queued", "orders", "entries"]);
     script_keys.push(keys.line(&entry.sku));
     let args = vec![entry.user.as_str().into(), entry.order_no.ulid().to_string().into(), by.as_str().into()];
-    Ok(match LEAVE.run(redis, script_keys, args).await?.text()?.as_str() {
-        "left" => LeaveOutcome::Left,
+    let mut reply = LEAVE.run(redis, script_keys, args).await?;
+    Ok(match reply.text()?.as_str() {
+        "left" => LeaveOutcome::Left(reply.text()?),
         "offered" => LeaveOutcome::Offered,
         "absent" => LeaveOutcome::Absent,
+        "unknown" => LeaveOutcome::Unknown,
         word => return Err(unexpected(word)),
     })
 }

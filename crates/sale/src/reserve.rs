@@ -17,6 +17,7 @@ use ulid::Ulid;
 
 use crate::{
     limits::{self, RateLimitStatus},
+    line,
     scripts::RESERVE,
 };
 
@@ -178,10 +179,11 @@ fn parse_reply(mut reply: Reply, request: &ReserveRequest) -> Result<ReserveRepl
     let outcome = match word.as_str() {
         "queued" | "repeated" | "joined" | "rejoined" => {
             let mut order = parse_order(&mut reply, request)?;
-            if word.ends_with("joined") {
-                order.status = OrderStatus::Waiting;
-            }
             position = Position { epoch: reply.int()?, sequence: reply.int()? };
+            let state = if word == "rejoined" { reply.text()? } else { line::WAITING.to_owned() };
+            if word.ends_with("joined") {
+                (order.status, order.reason) = line::status_of_entry(&state, false);
+            }
             ReserveOutcome::Queued(Box::new(order))
         }
         "insufficient_stock" => ReserveOutcome::InsufficientStock(reply.int()?),
@@ -217,7 +219,7 @@ pub(crate) fn parse_order(reply: &mut Reply, request: &ReserveRequest) -> Result
         status: OrderStatus::Queued,
         sku: request.sku.clone(),
         quantity: request.quantity,
-        ahead: reply.int()?,
+        ahead: Some(reply.int()?),
         estimated_wait_ms: reply.int()?,
         money: reply.money()?,
         created_at: Millis(reply.int()?),

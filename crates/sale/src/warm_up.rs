@@ -124,7 +124,8 @@ pub async fn warm_up<R: Redis>(
         "gate": gate,
         "skus": spec.skus.iter().map(terms).collect::<Vec<_>>(),
     });
-    let script_keys = keys.all(["gate", "orders", "stats", "index", "holders", "queued"]);
+    let mut script_keys = keys.all(["gate", "orders", "stats", "index", "holders", "queued", "entries"]);
+    script_keys.extend(spec.skus.iter().map(|sku| keys.line(&sku.sku)));
     WARM_UP.run_with(redis, script_keys, &options).await?.parse()
 }
 

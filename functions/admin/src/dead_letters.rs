@@ -51,6 +51,9 @@ pub async fn requeue(order_no: &str) -> Result<Outcome, ApiError> {
         RequeueOutcome::Queued => {
             Ok(Outcome::changed(202, &Requeued { order_no: order_no.clone(), status: OrderStatus::Queued }))
         }
+        RequeueOutcome::Joined => {
+            Ok(Outcome::changed(202, &Requeued { order_no: order_no.clone(), status: OrderStatus::Waiting }))
+        }
         RequeueOutcome::Refused(word) => {
             let detail = match word.as_str() {
                 "same" => "The order is not failed: it was put back before, or never left.",

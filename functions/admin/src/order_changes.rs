@@ -21,6 +21,7 @@ use orders::ledger::{
 };
 use payments::commands::{self, CommandOutcome, Decided, RefundDecided};
 use platform::{
+    auth,
     http::{ApiError, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -51,16 +52,16 @@ pub async fn cancel(call: &Call<'_>) -> Result<Outcome, ApiError> {
 
 /// Takes an entry out of the line (H1). No operator can move one.
 async fn remove_from_line(entry: Order, reason: &str) -> Result<Outcome, ApiError> {
-    match line::leave(&SpinRedis, &entry, Leaver::Operator).await? {
-        LeaveOutcome::Left => {}
+    let why = match line::leave(&SpinRedis, &entry, Leaver::Operator).await? {
+        LeaveOutcome::Left(why) => why,
+        LeaveOutcome::Unknown => return Err(auth::order_unknown()),
         LeaveOutcome::Offered => {
             let detail = "A unit was offered meanwhile: read the order, then cancel it.";
             return Err(Problem::new(Code::StateConflict, detail).into());
         }
         LeaveOutcome::Absent => return Err(unknown_order()),
-    }
-    let reason_of_entry = Some(Leaver::Operator.as_str().to_owned());
-    let removed = Order { status: OrderStatus::Cancelled, reason: reason_of_entry, ahead: 0, ..entry };
+    };
+    let removed = Order { status: OrderStatus::Cancelled, reason: Some(why), ahead: Some(0), ..entry };
     let row = OrderRow::without_row(removed);
     Ok(Outcome::recorded(&json!({ "reason": reason }), Response::json(200, &ExportedOrder::from(&row))))
 }

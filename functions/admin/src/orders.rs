@@ -185,7 +185,14 @@ pub fn unknown_order() -> ApiError {
 pub async fn get(call: &Call<'_>) -> Result<Response, ApiError> {
     let order_no = parse_order_no(call)?;
     let (cipher, ledger) = (settings::load(settings::ADDRESS_CIPHER).await?, SpinLedger::open().await);
-    let mut row = order_rows::load(&ledger, &order_no).await?.ok_or_else(unknown_order)?;
+    let mut row = match order_rows::load(&ledger, &order_no).await? {
+        Some(row) => row,
+        // Who waits in a line has no order.
+        None => {
+            let entry = line_entries::load(&ledger, &order_no, clock::now(&ledger).await?).await?;
+            OrderRow::without_row(entry.ok_or_else(unknown_order)?)
+        }
+    };
     // The document's own amount has also what was given back at the provider.
     row.order.refunded = 0;
     let address = open_address(call, &cipher, &ledger, &order_no).await?;

@@ -16,6 +16,7 @@ use operations::{
         rebuild::{Rebuild, RebuildOutcome},
     },
 };
+use orders::ledger::line_entries;
 use platform::{
     http::{ApiError, Request, Response, not_found},
     key_value::SpinKeyValue,
@@ -37,7 +38,8 @@ pub async fn stats(id: &ActivityId) -> Result<Response, ApiError> {
     };
     let orders = stats::orders_by_status(&ledger, id).await?;
     let figures = sales::load(&ledger, &[id]).await?.remove(id).unwrap_or_default();
-    Ok(Response::json(200, &Stats { redis: stats, figures, orders }))
+    let offers = line_entries::count_offers(&ledger, id).await?;
+    Ok(Response::json(200, &Stats { redis: stats, figures, orders, offers }))
 }
 
 /// Handles `GET …/audit`: checks the invariants per SKU. An audit reads all orders of the sale, so one runs at a time:

@@ -20,15 +20,23 @@ use crate::outcome::sync_later;
 
 /// Takes the caller out of the line (H1), at once; the ledger follows. A unit that was offered meanwhile is their order now.
 pub async fn leave_line(entry: Order) -> Result<Response, ApiError> {
+    match entry.status {
+        OrderStatus::Waiting => {}
+        OrderStatus::Expired => {
+            return Err(Problem::new(Code::StateConflict, "The line has ended with the sale.").into());
+        }
+        _ => return Ok(Response::json(200, &entry)),
+    }
     match line::leave(&SpinRedis, &entry, Leaver::Buyer).await? {
         LeaveOutcome::Offered => {
             let detail = "A unit was offered to you meanwhile: read the order, then pay or cancel it.";
             Err(Problem::new(Code::StateConflict, detail).into())
         }
         LeaveOutcome::Absent => Err(auth::order_not_found()),
-        LeaveOutcome::Left => {
-            let reason = Some(Leaver::Buyer.as_str().to_owned());
-            Ok(Response::json(200, &Order { status: OrderStatus::Cancelled, reason, ahead: 0, ..entry }))
+        LeaveOutcome::Unknown => Err(auth::order_unknown()),
+        LeaveOutcome::Left(reason) => {
+            let reason = Some(reason);
+            Ok(Response::json(200, &Order { status: OrderStatus::Cancelled, reason, ahead: Some(0), ..entry }))
         }
     }
 }

@@ -18,7 +18,7 @@ use orders::{
     status::load_order_of,
 };
 use platform::{
-    auth, clock,
+    activity_cache, auth, clock,
     http::{ApiError, Request, Response},
     ledger::SpinLedger,
     redis::SpinRedis,
@@ -39,13 +39,17 @@ pub async fn get(request: &Request, order_no: &str) -> Result<Response, ApiError
     if !is_last && MISSING.with_borrow(is_missing) {
         return Err(auth::order_not_found());
     }
-    let (order, now, offer_ms) = load(&order_no, &user, is_last).await?;
+    let (order, now, mut offer_ms) = load(&order_no, &user, is_last).await?;
     let Some(order) = order else {
         MISSING.with_borrow_mut(|missing| missing.record(order_no, clock::now()));
         return Err(auth::order_not_found());
     };
     if user != order.user {
         return Err(auth::order_not_found());
+    }
+    if order.status == OrderStatus::Waiting && offer_ms == 0 {
+        let cached = activity_cache::cached(order.activity()).await;
+        offer_ms = cached.map_or(60, |cached| cached.spec.offer_seconds()) * 1_000;
     }
     Ok(order_response(request, &order, now, offer_ms))
 }
@@ -59,7 +63,7 @@ fn is_last(request: &Request) -> Result<bool, Problem> {
     }
 }
 
-/// Loads an order, the time, and while it waits in the line the time to pay an offer (ms). Without Redis, an order that the
+/// Loads an order, the time, and while it waits in the line the time to pay an offer (ms; 0 if only Redis knew). Without Redis, an order that the
 /// ledger does not have may be queued: that is an error.
 async fn load(order_no: &OrderNo, user: &UserId, is_last: bool) -> Result<(Option<Order>, Millis, i64), ApiError> {
     let lookup = match load_order_of(&SpinRedis, order_no, user).await {
@@ -125,10 +129,10 @@ fn order_response(request: &Request, order: &Order, now: Millis, offer_ms: i64) 
 /// Returns when to poll again, in seconds; `None` if the status will not change without an action.
 fn retry_after_seconds(order: &Order, now: Millis, offer_ms: i64) -> Option<i64> {
     match order.status {
-        // Near the head often, far from it once a minute; never so rarely that an offer is half over when it is seen. The ledger
-        // does not know the place, and is not to be asked often.
-        OrderStatus::Waiting if offer_ms == 0 => Some(60),
-        OrderStatus::Waiting => Some((5 + order.ahead / 10).min(60).min((offer_ms / 4_000).max(1))),
+        // Near the head often, far from it once a minute; never so rarely that an offer is half over when it is seen.
+        OrderStatus::Waiting => {
+            Some(order.ahead.map_or(60, |ahead| 5 + ahead / 10).min(60).min((offer_ms / 4_000).max(1)))
+        }
         OrderStatus::Queued => Some(ceil_seconds(order.estimated_wait_ms).clamp(1, 10)),
         OrderStatus::PendingPayment => Some(order.pay_by.map_or(5, |pay_by| now.seconds_until(pay_by, 1)).clamp(1, 5)),
         OrderStatus::Refunding => Some(10),

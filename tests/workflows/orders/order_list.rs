@@ -3,6 +3,7 @@
 use std::{cell::Cell, time::Duration};
 
 use domain::{
+    activity::LineMode,
     ids::{ActivityId, OrderNo, UserId},
     order::{Order, OrderStatus},
 };
@@ -193,4 +194,18 @@ async fn without_redis_the_list_has_what_the_ledger_has_and_names_the_first_acti
     let activities = others_and_own(&fixture, 20);
     let (orders, unread) = order_list::list(&NoRedis, &fixture.sql, &activities, &user, page, NOW).await.unwrap();
     assert_eq!((numbers(orders), &unread[..]), (vec![written], &activities[..20]));
+}
+
+#[tokio::test]
+async fn who_waits_in_a_line_sees_their_place_also_without_a_noted_ticket() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 1, 1).await;
+        fixture.change_spec(|spec| (spec.line.mode, spec.line.max_units) = (LineMode::Waitlist, Some(5))).await;
+        for (user, n) in [("ada", 1), ("bob", 2), ("cyd", 3)] {
+            fixture.reserve(n, user, 1).await.unwrap();
+        }
+        let listed = list(&fixture, "cyd", Page { before: None, limit: 100 }).await;
+        let places: Vec<_> = listed.iter().map(|order| (order.status, order.ahead)).collect();
+        assert_eq!(places, [(OrderStatus::Waiting, Some(1))], "{ledger}");
+    }
 }

@@ -7,14 +7,18 @@ use domain::{
     order::{Order, OrderStatus},
 };
 use operations::upkeep::rebuild::RebuildOutcome;
-use orders::{ledger::line_entries, status::load_order_of};
+use orders::{
+    dead_letters::{self, RequeueOutcome},
+    ledger::line_entries,
+    status::load_order_of,
+};
 use payments::callbacks::CallbackEffect;
 use sale::{
     line::{self, LeaveOutcome, Leaver},
     reserve::ReserveOutcome,
 };
-use stores::Sql;
-use support::fixture::WHOLE_REBUILD;
+use stores::{Sql, reply::Reply};
+use support::fixture::{ONE_ORDER, WHOLE_REBUILD};
 
 use crate::fixture::{LEDGERS, NOW, RealFixture, Services, completed, new_fixture, sweeper};
 
@@ -71,15 +75,15 @@ async fn what_comes_back_goes_to_those_who_wait_in_their_order() {
         let joined = [join(&fixture, 4).await, join(&fixture, 5).await, join(&fixture, 6).await];
         assert_eq!(
             joined.each_ref().map(|order| (order.status, order.ahead)),
-            [(Waiting, 0), (Waiting, 1), (Waiting, 2)]
+            [(Waiting, Some(0)), (Waiting, Some(1)), (Waiting, Some(2))]
         );
         write_all(&fixture).await;
-        assert_eq!(find(&fixture, 6).await.ahead, 2, "{ledger}");
+        assert_eq!(find(&fixture, 6).await.ahead, Some(2), "{ledger}");
         fixture.cancel(&fixture.order_no(2)).await.unwrap();
         assert_eq!(statuses(&fixture, 4..=6).await, [Queued, Waiting, Waiting], "{ledger}: at once");
-        assert_eq!(find(&fixture, 6).await.ahead, 1, "{ledger}");
+        assert_eq!(find(&fixture, 6).await.ahead, Some(1), "{ledger}");
         // A robot that comes now waits behind them.
-        assert_eq!(join(&fixture, 7).await.ahead, 2, "{ledger}");
+        assert_eq!(join(&fixture, 7).await.ahead, Some(2), "{ledger}");
         write_all(&fixture).await;
         let offered = find(&fixture, 4).await;
         assert_eq!(
@@ -139,8 +143,9 @@ async fn who_leaves_or_may_not_buy_any_more_is_passed() {
         let entry = join(&fixture, 3).await;
         join(&fixture, 4).await;
         // At once, also before the writer has seen it.
-        assert_eq!(line::leave(&fixture.redis, &entry, Leaver::Buyer).await.unwrap(), LeaveOutcome::Left);
-        assert_eq!(line::leave(&fixture.redis, &entry, Leaver::Buyer).await.unwrap(), LeaveOutcome::Left, "repeated");
+        let left = LeaveOutcome::Left("left_line".to_owned());
+        assert_eq!(line::leave(&fixture.redis, &entry, Leaver::Buyer).await.unwrap(), left);
+        assert_eq!(line::leave(&fixture.redis, &entry, Leaver::Operator).await.unwrap(), left, "repeated");
         let left = find(&fixture, 3).await;
         assert_eq!((left.status, left.reason.as_deref()), (Cancelled, Some("left_line")), "{ledger}");
         // With another ticket the same user joins again, at the end.
@@ -149,7 +154,7 @@ async fn who_leaves_or_may_not_buy_any_more_is_passed() {
                 ReserveOutcome::Queued(order) => order.ahead,
                 other => panic!("{other:?}"),
             },
-            1
+            Some(1)
         );
         write_all(&fixture).await;
         sweep(&fixture).await;
@@ -200,10 +205,16 @@ async fn a_rebuild_restores_the_line_in_its_order() {
         line::leave(&fixture.redis, &entry, Leaver::Buyer).await.unwrap();
         write_all(&fixture).await;
         fixture.delete_redis_keys().await;
+        let waits = Order { order_no: fixture.order_no(4), ..entry };
+        assert_eq!(
+            line::leave(&fixture.redis, &waits, Leaver::Buyer).await.unwrap(),
+            LeaveOutcome::Unknown,
+            "{ledger}"
+        );
         let rebuilt = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
         assert!(matches!(rebuilt, RebuildOutcome::Done { .. }), "{rebuilt:?}");
         sweep(&fixture).await;
-        for (n, ahead) in [(4, 0), (2, 1), (3, 2)] {
+        for (n, ahead) in [(4, Some(0)), (2, Some(1)), (3, Some(2))] {
             assert_eq!(
                 (find(&fixture, n).await.status, find(&fixture, n).await.ahead),
                 (Waiting, ahead),
@@ -211,7 +222,8 @@ async fn a_rebuild_restores_the_line_in_its_order() {
             );
         }
         // Who left is not let in again by a repeat of the request.
-        join(&fixture, 5).await;
+        let repeated = join(&fixture, 5).await;
+        assert_eq!((repeated.status, repeated.reason.as_deref()), (Cancelled, Some("left_line")), "{ledger}");
         assert_eq!(find(&fixture, 5).await.status, Cancelled, "{ledger}");
         fixture.cancel(&fixture.order_no(1)).await.unwrap();
         write_all(&fixture).await;
@@ -257,7 +269,7 @@ async fn a_line_that_lost_its_head_is_rebuilt_before_anybody_is_served() {
             completed(sweeper((&fixture.redis, &fixture.sql), &services, &clock).run(NOW).await);
         }
         assert_eq!(statuses(&fixture, 2..=3).await, [Waiting, Waiting], "{ledger}");
-        assert_eq!(find(&fixture, 3).await.ahead, 1, "{ledger}");
+        assert_eq!(find(&fixture, 3).await.ahead, Some(1), "{ledger}");
         fixture.cancel(&fixture.order_no(1)).await.unwrap();
         assert_eq!(statuses(&fixture, 2..=3).await, [Queued, Waiting], "{ledger}");
     }
@@ -271,5 +283,98 @@ async fn a_ghost_at_the_head_holds_nobody_up() {
         fixture.run_redis(&["ZADD", &fixture.key("line:phone"), "1", "a ghost"]).await;
         fixture.cancel(&fixture.order_no(1)).await.unwrap();
         assert_eq!(find(&fixture, 2).await.status, Queued, "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_replayed_offer_waits_at_its_place() {
+    for ledger in LEDGERS {
+        let mut fixture = sold_out(ledger, 2).await;
+        // Redis forgets that a buyer has a unit; the ledger refuses them a second one.
+        let holder = [&*fixture.key("holders"), "phone:user 2"];
+        fixture.run_redis(&["HDEL", holder[0], holder[1]]).await;
+        fixture.reserve(20, "user 2", 1).await.unwrap();
+        join(&fixture, 3).await;
+        fixture.cancel(&fixture.order_no(1)).await.unwrap();
+        assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");
+        assert_eq!(find(&fixture, 3).await.status, Queued, "{ledger}: the next is served");
+        join(&fixture, 4).await;
+        write_all(&fixture).await;
+        fixture.per_user = 3;
+        fixture.change_spec(|spec| spec.per_user = 3).await;
+        fixture.run_redis(&["HSET", holder[0], holder[1], "1"]).await;
+        let replayed = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(20)).await.unwrap();
+        assert_eq!(replayed, RequeueOutcome::Joined, "{ledger}");
+        let again = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(20)).await.unwrap();
+        assert_eq!(again, RequeueOutcome::Joined, "{ledger}: repeated");
+        assert_eq!(find(&fixture, 4).await.ahead, Some(1), "{ledger}: behind who came first");
+        write_all(&fixture).await;
+        sweep(&fixture).await;
+        fixture.cancel(&fixture.order_no(3)).await.unwrap();
+        write_all(&fixture).await;
+        sweep(&fixture).await;
+        let served = fixture.ledger_status(&fixture.order_no(20)).await;
+        assert_eq!((served, find(&fixture, 4).await.ahead), (Some(PendingPayment), Some(0)), "{ledger}");
+    }
+}
+
+#[tokio::test]
+async fn a_redis_that_lost_everything_gets_its_line_of_a_thousand_back() {
+    for ledger in LEDGERS {
+        let fixture = sold_out(ledger, 1).await;
+        fixture.change_spec(|spec| spec.line.max_units = Some(1_000)).await;
+        for n in 2..=1_001 {
+            // Names of 16 characters.
+            fixture.reserve(n, &format!("{:016}", n * 7_919 % 10_007), 1).await.unwrap();
+        }
+        write_all(&fixture).await;
+        let line = fixture.key("line:phone");
+        let before = fixture.run_redis(&["ZRANGE", &line, "0", "-1"]).await;
+        assert_eq!(before.len(), 1_000, "{ledger}");
+        let mut bytes = 0;
+        for key in [&line, &fixture.key("entries")] {
+            let used = fixture.run_redis(&["MEMORY", "USAGE", key, "SAMPLES", "0"]).await;
+            bytes += Reply::new(used).int().unwrap();
+        }
+        println!("{} bytes an entry", bytes / 1_000);
+        assert!(bytes <= 320 * 1_000, "{ledger}: {bytes}");
+        fixture.delete_redis_keys().await;
+        let rebuilt = fixture.rebuild(WHOLE_REBUILD).await.unwrap();
+        assert!(matches!(rebuilt, RebuildOutcome::Done { .. }), "{rebuilt:?}");
+        assert!(fixture.run_redis(&["ZRANGE", &line, "0", "-1"]).await == before, "{ledger}: another order");
+        fixture.restock(1_000).await;
+        write_all(&fixture).await;
+        assert_eq!(fixture.units().await, (0, 1_001, 0), "{ledger}: each has one");
+    }
+}
+
+#[tokio::test]
+async fn a_rebuild_in_steps_restores_two_entries_with_one_place() {
+    for ledger in LEDGERS {
+        let fixture = sold_out(ledger, 1).await;
+        for n in [2, 3, 4] {
+            join(&fixture, n).await;
+        }
+        write_all(&fixture).await;
+        // As a Redis gives them that lost its last second.
+        fixture.sql.run("UPDATE line_entries SET sequence = 2", vec![]).await.unwrap();
+        fixture.delete_redis_keys().await;
+        while let RebuildOutcome::Running(_) = fixture.rebuild(ONE_ORDER).await.unwrap() {}
+        for (n, ahead) in [(2, 0), (3, 1), (4, 2)] {
+            assert_eq!(find(&fixture, n).await.ahead, Some(ahead), "{ledger}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_only_redis_has_stops_its_sale() {
+    for ledger in LEDGERS {
+        let fixture = sold_out(ledger, 1).await;
+        join(&fixture, 2).await;
+        write_all(&fixture).await;
+        fixture.sql.run("UPDATE line_entries SET state = 'ended', reason = 'left_line'", vec![]).await.unwrap();
+        let (services, clock) = (Services::accepting(), || NOW);
+        let report = completed(sweeper((&fixture.redis, &fixture.sql), &services, &clock).run(NOW).await);
+        assert_eq!(report.stopped, 1, "{ledger}");
     }
 }

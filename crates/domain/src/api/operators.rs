@@ -240,8 +240,8 @@ pub struct SheddingChanged {
 pub struct Requeued {
     /// The order.
     pub order_no: OrderNo,
-    /// Always `queued`.
-    #[schemars(with = "str", extend("const" = "queued"))]
+    /// `queued`, or `waiting` if its buyer waits in the line again.
+    #[schemars(with = "str", extend("enum" = ["queued", "waiting"]))]
     pub status: OrderStatus,
 }
 

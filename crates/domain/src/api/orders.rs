@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 use serde_json::{Map, Value};
 
 use super::payments::{MAX_ID_CHARS, parse_id, parse_id_or_empty, parse_optional_id};
-use crate::{address::Address, language::Language, time::Millis, webhook::DisputeStatus};
+use crate::{address::Address, language::Language, order::OrderStatus, time::Millis, webhook::DisputeStatus};
 
 /// What a buyer sends to pay.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -22,6 +22,15 @@ pub struct CheckoutBody {
     #[serde(default)]
     #[schemars(with = "String", length(max = 35))]
     pub language: Language,
+}
+
+/// What a buyer may send to cancel.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(rename = "Cancel")]
+pub struct CancelBody {
+    /// The status that the buyer saw, such as `waiting`: an order that has another one by now stays, and is `state_conflict`.
+    #[serde(default)]
+    pub status: Option<OrderStatus>,
 }
 
 /// A checkout.

@@ -15,6 +15,7 @@ use domain::{
 };
 use orders::ledger::{
     events::{EventEndpoint, EventRecord},
+    line_entries::Offers,
     order_rows::OrderRow,
 };
 use payments::ledger::{books::BookEntry, callback_outcomes::CallbackEffect, callback_rows::Callback, refunds::Refund};
@@ -96,6 +97,8 @@ pub struct Stats {
     /// Number of orders in the ledger by status.
     #[schemars(transform = counts_by::<OrderStatus>)]
     pub orders: BTreeMap<String, i64>,
+    /// What was offered to the line so far.
+    pub offers: Offers,
 }
 
 /// An order with its buyer and payment.

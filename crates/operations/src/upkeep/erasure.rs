@@ -112,7 +112,7 @@ async fn erase_orders<S: Sql>(sql: &S, activity: &ActivityId, before: Millis, li
 }
 
 /// Deletes up to `limit` rows each of the history, presale codes and their users, events, processed callbacks, confirmed overpayments, partial refunds, disputes that
-/// ended and dead letters of an activity. Returns how many.
+/// ended, dead letters and entries of lines of an activity. Returns how many.
 async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Result<usize, StoreError> {
     let mut erased = 0;
     let [start, end] = bounds(activity);
@@ -135,7 +135,7 @@ async fn erase_records<S: Sql>(sql: &S, activity: &ActivityId, limit: i64) -> Re
 
 /// The tables of an activity's records, their keys and columns of order numbers, and what is true of the rows that can
 /// be erased. The trigger that deletes an activity's SKUs deletes the events about the activity itself.
-fn records() -> [(&'static str, &'static str, &'static str, String); 7] {
+fn records() -> [(&'static str, &'static str, &'static str, String); 8] {
     [
         ("events", "subject, step", "subject", "state <> 'waiting'".to_owned()),
         ("callbacks", "id", "order_no", format!("outcome <> '' AND outcome IN {}", unparked_outcomes())),
@@ -144,6 +144,7 @@ fn records() -> [(&'static str, &'static str, &'static str, String); 7] {
         ("partial_refunds", "payment, refund", "order_no", "1 = 1".to_owned()),
         ("disputes", "dispute", "order_no", "status <> 'open'".to_owned()),
         ("dead_letters", "order_no", "order_no", "1 = 1".to_owned()),
+        ("line_entries", "order_no", "order_no", "1 = 1".to_owned()),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! The gate as a rebuild finds it.
 
 use domain::{activity::ActivityState, ids::ActivityId};
-use sale::reserve::Position;
+use orders::ledger::line_entries::Cursor;
 use stores::{
     keys::Keys,
     ports::{Redis, RedisArg, StoreError},
@@ -18,13 +18,8 @@ pub(super) struct FoundGate {
     pub restored: i64,
     pub restored_after: String,
     pub to_restore: i64,
-    /// The place of the last entry of the line that a rebuild has restored.
-    pub line_after: Position,
-}
-
-fn parse_place(text: &str) -> Option<Position> {
-    let (epoch, sequence) = text.split_once(' ')?;
-    Some(Position { epoch: epoch.parse().ok()?, sequence: sequence.parse().ok()? })
+    /// Up to where a rebuild has restored the line.
+    pub line_after: Cursor,
 }
 
 impl FoundGate {
@@ -42,7 +37,7 @@ impl FoundGate {
             restored: gate.int()?,
             restored_after: gate.text()?,
             to_restore: gate.int()?,
-            line_after: parse_place(&gate.text()?).unwrap_or_default(),
+            line_after: Cursor::parse(&gate.text()?),
         })
     }
 

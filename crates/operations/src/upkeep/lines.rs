@@ -1,16 +1,22 @@
 //! The lines of a sweep (H1): offers what is left to those who wait, and compares the lines of both stores.
 
 use domain::ids::ActivityId;
-use orders::{ledger::line_entries, stream};
+use orders::{
+    ledger::line_entries::{self, Waiting},
+    stream,
+};
 use sale::{ledger::epochs, line, reserve::Position};
 use stores::ports::{Redis, Sql, StoreError};
 
-use crate::{commands::stats, upkeep::report::Report};
+use crate::{
+    commands::stats::{self, SkuStats},
+    upkeep::report::Report,
+};
 
 /// Calls that offer units of one activity in one sweep, 100 in each.
 const BATCHES: usize = 200;
 
-/// Offers the units left of each activity in `listed` in which somebody waits. A Redis that does not have as many who wait as
+/// Offers the units left of each activity in `listed` in which somebody has waited. A Redis that does not have as many who wait as
 /// the ledger, while nothing is on its way, has lost some, or had none when it was restored: its sale stops, and is rebuilt
 /// (G16).
 ///
@@ -43,22 +49,23 @@ pub async fn serve<R: Redis, S: Sql>(
     Ok(())
 }
 
-/// Compares how many wait, and stops the sale if the stores differ: the next sweep rebuilds it. Returns whether they are alike,
+/// Compares how many wait for each SKU, and stops the sale if the stores differ: the next sweep rebuilds it. Returns whether they are alike,
 /// as far as what is on its way lets that be told.
 async fn is_alike<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,
     activity: &ActivityId,
-    expected: i64,
+    expected: Waiting,
 ) -> Result<bool, StoreError> {
     let Some(found) = stats::stats(redis, activity).await? else { return Ok(true) };
-    let waiting: i64 = found.skus.iter().map(|sku| sku.waiting).sum();
-    if found.stream + found.lost > 0 || waiting == expected {
+    // A SKU for which nobody has waited is not in the ledger.
+    let is_right = |sku: &SkuStats| sku.waiting == expected.get(&sku.sku).copied().unwrap_or_default();
+    if found.stream + found.lost > 0 || found.skus.iter().all(is_right) {
         return Ok(true);
     }
     // Whoever joined or left meanwhile changed the count, too.
     let listed = std::slice::from_ref(activity);
-    let now_expected = line_entries::count_waiting(sql, listed).await?.get(activity).copied().unwrap_or_default();
+    let now_expected = line_entries::count_waiting(sql, listed).await?.remove(activity).unwrap_or_default();
     let is_unchanged = stats::stats(redis, activity).await?.is_some_and(|now| now.enqueued == found.enqueued);
     if now_expected != expected || !is_unchanged {
         return Ok(true);

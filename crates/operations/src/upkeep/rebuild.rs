@@ -26,7 +26,7 @@ use domain::{
     time::Millis,
 };
 use orders::{
-    ledger::order_rows,
+    ledger::{line_entries::Cursor, order_rows},
     order_writer::{self, time_since},
     resend::resend,
 };
@@ -35,7 +35,6 @@ use sale::{
         activities::{self, Activity},
         epochs,
     },
-    reserve::Position,
     warm_up::{Mode, WarmUpOutcome, warm_up},
 };
 use schemars::JsonSchema;
@@ -279,7 +278,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             restored: 0,
             restored_after,
             to_restore,
-            line_after: Position::default(),
+            line_after: Cursor::default(),
         })
     }
 
@@ -342,8 +341,11 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         }
         let mut script_keys = Keys::of(self.activity).all(["gate", "stats", "orders", "index", "holders", "entries"]);
         script_keys.extend(activity.spec.skus.iter().map(|sku| Keys::of(self.activity).line(&sku.sku)));
-        let line_after = line::place_text(gate.line_after);
-        let args = vec![gate.epoch.to_string().into(), gate.restored_after.as_str().into(), line_after.into()];
+        let args = vec![
+            gate.epoch.to_string().into(),
+            gate.restored_after.as_str().into(),
+            gate.line_after.to_string().into(),
+        ];
         let mut reply = FINISH.run(self.redis, script_keys, args).await?;
         if !reply.is("done", "fenced")? {
             return Err(Stop::Overtaken);

@@ -1,6 +1,9 @@
 //! The entries of lines in the ledger (H1). What happens to an entry may be written in any order, and twice, with the same result.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display, Formatter},
+};
 
 use domain::{
     ids::{ActivityId, OrderNo, SkuId, UserId},
@@ -8,7 +11,12 @@ use domain::{
     order::Order,
     time::Millis,
 };
-use sale::{line::entry_as_order, reserve::Position};
+use sale::{
+    line::{WAITING, entry_as_order, status_of_entry},
+    reserve::Position,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 use stores::{
     ledger::row_reader::RowReader,
@@ -139,35 +147,101 @@ async fn find<S: Sql>(sql: &S, condition: &str, value: String, now: Millis) -> R
     rows.map(|mut row| {
         let is_over = RowReader::new(row.drain(..1).collect()).int()? == 1;
         let Entry { order_no, user, sku, money, created_at, ended, .. } = parse_row(row)?;
-        let state = if ended.is_empty() { "waiting" } else { &ended };
-        Ok(entry_as_order(&order_no, &user, (sku, money), created_at, state, is_over))
+        let state = if ended.is_empty() { WAITING } else { &ended };
+        Ok(entry_as_order(&order_no, &user, (sku, money), created_at, status_of_entry(state, is_over)))
     })
     .collect()
 }
 
+/// The end of a page of a line. A Redis that lost its last second gives the places of that second again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cursor {
+    place: Position,
+    order_no: String,
+}
+
+impl Cursor {
+    /// The end of a page whose last entry this is.
+    #[must_use]
+    pub fn after(entry: &Entry) -> Self {
+        Self { place: entry.place, order_no: entry.order_no.to_string() }
+    }
+
+    /// Reads what [`Display`] wrote; the beginning if it is empty.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let parse = || {
+            let [epoch, sequence, order_no] = *text.split(' ').collect::<Vec<_>>().first_chunk()?;
+            let place = Position { epoch: epoch.parse().ok()?, sequence: sequence.parse().ok()? };
+            Some(Self { place, order_no: order_no.to_owned() })
+        };
+        parse().unwrap_or_default()
+    }
+}
+
+impl Display for Cursor {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { place: Position { epoch, sequence }, order_no } = self;
+        if order_no.is_empty() { Ok(()) } else { write!(f, "{epoch} {sequence} {order_no}") }
+    }
+}
+
 /// Loads up to `limit` entries of an activity that wait or have ended since `ended_since`, with the time of their last change,
-/// in their order, after the place `after`.
+/// in their order, from `after` on.
 pub async fn load_page<S: Sql>(
     sql: &S,
     activity: &ActivityId,
-    after: Position,
+    after: &Cursor,
     ended_since: Millis,
     limit: i64,
 ) -> Result<Vec<(Entry, Millis)>, StoreError> {
     let statement = format!(
         "SELECT {COLUMNS}, updated_at FROM line_entries WHERE activity = ?1 \
-         AND (epoch, sequence) > (CAST(?2 AS BIGINT), CAST(?3 AS BIGINT)) \
+         AND (epoch, sequence, order_no) > (CAST(?2 AS BIGINT), CAST(?3 AS BIGINT), ?6) \
          AND (state = 'waiting' OR state = 'ended' AND updated_at > CAST(?5 AS BIGINT)) \
-         ORDER BY epoch, sequence LIMIT CAST(?4 AS BIGINT)"
+         ORDER BY epoch, sequence, order_no LIMIT CAST(?4 AS BIGINT)"
     );
-    let Position { epoch, sequence } = after;
-    let params = vec![activity.as_str().into(), epoch.into(), sequence.into(), limit.into(), ended_since.0.into()];
+    let Cursor { place: Position { epoch, sequence }, order_no } = after;
+    let params = vec![
+        activity.as_str().into(),
+        (*epoch).into(),
+        (*sequence).into(),
+        limit.into(),
+        ended_since.0.into(),
+        order_no.as_str().into(),
+    ];
     let rows = sql.run(&statement, params).await?.into_iter();
     rows.map(|mut row| {
         let updated_at = RowReader::new(row.split_off(row.len() - 1)).int()?;
         Ok((parse_row(row)?, Millis(updated_at)))
     })
     .collect()
+}
+
+/// Units that were offered to the line of an activity.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Offers {
+    /// How many, as far as their orders are written.
+    #[schemars(range(min = 0))]
+    pub made: i64,
+    /// Of these, how many are paid.
+    #[schemars(range(min = 0))]
+    pub paid: i64,
+}
+
+/// Counts the offers of an activity.
+pub async fn count_offers<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Offers, StoreError> {
+    let statement = "SELECT COUNT(*), COALESCE(SUM(CASE o.status WHEN 'paid' THEN 1 ELSE 0 END), 0) FROM line_entries e \
+         JOIN orders o ON o.order_no = e.order_no WHERE e.activity = ?1 AND e.state = 'offered'";
+    let row = sql.run(statement, vec![activity.as_str().into()]).await?.into_iter().next().unwrap_or_default();
+    let mut row = RowReader::new(row);
+    Ok(Offers { made: row.int()?, paid: row.int()? })
+}
+
+/// Lets an entry wait again whose order failed: an operator replayed it.
+pub async fn wait_again<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
+    let statement = "UPDATE line_entries SET state = 'waiting', reason = '' WHERE order_no = ?1 AND state = 'ended'";
+    sql.run(statement, vec![order_no.to_string().into()]).await.map(|_| ())
 }
 
 /// Marks the entries of an activity as offered that have an order: a restored ledger may have got it anew.
@@ -177,12 +251,23 @@ pub async fn mark_offered<S: Sql>(sql: &S, activity: &ActivityId) -> Result<(), 
     sql.run(statement, vec![activity.as_str().into()]).await.map(|_| ())
 }
 
-/// How many wait in the line of each activity in `listed` that has one.
-pub async fn count_waiting<S: Sql>(sql: &S, listed: &[ActivityId]) -> Result<BTreeMap<ActivityId, i64>, StoreError> {
+/// How many wait for each SKU.
+pub type Waiting = BTreeMap<String, i64>;
+
+/// How many wait in the line of each activity in `listed` in which anybody has waited.
+pub async fn count_waiting<S: Sql>(
+    sql: &S,
+    listed: &[ActivityId],
+) -> Result<BTreeMap<ActivityId, Waiting>, StoreError> {
     let statement = format!(
-        "SELECT activity, COUNT(*) FROM line_entries WHERE state = 'waiting' AND activity IN ({}) GROUP BY activity",
-        sql.dialect().json_values("?1")
+        "SELECT activity, sku, COUNT(*) FROM line_entries WHERE state = 'waiting' AND activity IN ({listed}) \
+         GROUP BY activity, sku UNION ALL SELECT id, '', 0 FROM activities WHERE id IN ({listed}) \
+         AND EXISTS (SELECT 1 FROM line_entries e WHERE e.activity = id)",
+        listed = sql.dialect().json_values("?1")
     );
-    let rows = sql.run(&statement, vec![json!(listed).to_string().into()]).await?.into_iter().map(RowReader::new);
-    rows.map(|mut row| Ok((row.parse(ActivityId::parse)?, row.int()?))).collect()
+    let mut found: BTreeMap<_, Waiting> = BTreeMap::new();
+    for mut row in sql.run(&statement, vec![json!(listed).to_string().into()]).await?.into_iter().map(RowReader::new) {
+        found.entry(row.parse(ActivityId::parse)?).or_default().insert(row.text()?, row.int()?);
+    }
+    Ok(found)
 }

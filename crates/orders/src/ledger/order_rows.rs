@@ -95,7 +95,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<OrderRow, StoreError> {
         reason,
         checkout_url,
         declined_at: None,
-        ahead: 0,
+        ahead: Some(0),
         estimated_wait_ms: 0,
     };
     Ok(OrderRow { order, live, updated_at, payment, provider, epoch: row.int()? })

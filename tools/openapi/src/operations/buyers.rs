@@ -4,7 +4,7 @@ use domain::{
     api::{
         Page,
         admission::{CaptchaChallenge, ChallengeOptions, HostedChallenge, Reservation, Solution, TicketDocument},
-        orders::{CallbackBody, CheckedOut, CheckoutBody, PaymentDisputed, SessionEnded},
+        orders::{CallbackBody, CancelBody, CheckedOut, CheckoutBody, PaymentDisputed, SessionEnded},
     },
     http::{
         problem::Code,
@@ -131,11 +131,16 @@ fn orders(schemas: &mut Schemas) -> Vec<Operation> {
             )
             .example_of(200, json!({ "checkout_url": "https://pay.example/s/7f3a", "pay_by": examples::PAY_BY }))
             .refuses(&[Code::NotFound, Code::StateConflict, Code::PaymentRefused]),
-        Operation::new(Checkout::Cancel, "cancel", "Cancel an order that waits for payment, before its deadline")
+        Operation::new(Checkout::Cancel, "cancel", "Cancel an order that waits for payment, or leave the line")
             .tag("orders")
+            .describe(
+                "The units go to the next in the line, or are on sale again. A unit may be offered while the buyer decides \
+                 to leave: `{\"status\": \"waiting\"}` cancels no order.",
+            )
             .secured_by("jwt")
             .refuses(&[Code::RateLimited])
-            .returns(200, "The cancelled order; its units are on sale again.", schemas.response::<Order>())
+            .body(false, schemas.request::<CancelBody>())
+            .returns(200, "The cancelled order, or the entry that has ended.", schemas.response::<Order>())
             .refuses(&[Code::NotFound, Code::StateConflict]),
         Operation::new(Checkout::Refund, "requestRefund", "Ask for a refund of a paid order")
             .tag("orders")

@@ -6,7 +6,7 @@ use domain::{
     time::Millis,
 };
 use orders::{
-    ledger::line_entries::{self, Entry},
+    ledger::line_entries::{self, Cursor, Entry},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
 use sale::reserve::Position;
@@ -65,16 +65,16 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
         let ended_since = timer.now().plus(-CLOSED_ORDER_TTL_SECONDS * 1_000);
         loop {
             let page =
-                line_entries::load_page(self.sql, self.activity, gate.line_after, ended_since, batch_size as i64)
+                line_entries::load_page(self.sql, self.activity, &gate.line_after, ended_since, batch_size as i64)
                     .await?;
             let Some((last, _)) = page.last() else { return Ok(None) };
             let mut script_keys = keys.all(["gate", "stats", "entries"]);
             script_keys.extend(page.iter().map(|(entry, _)| keys.line(&entry.sku)));
-            gate.line_after = last.place;
+            gate.line_after = Cursor::after(last);
             let entries = page.iter().map(|(entry, updated_at)| restored_entry(entry, *updated_at));
             let options = json!({
                 "epoch": gate.epoch,
-                "last": place_text(last.place),
+                "last": gate.line_after.to_string(),
                 "entries": entries.collect::<Vec<_>>(),
             });
             if !RESTORE_LINE.run_with(self.redis, script_keys, &options).await?.is("restored", "fenced")? {
@@ -89,11 +89,6 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
             }
         }
     }
-}
-
-/// A place as the gate keeps it; empty for none.
-pub(super) fn place_text(place: Position) -> String {
-    if place == Position::default() { String::new() } else { format!("{} {}", place.epoch, place.sequence) }
 }
 
 /// An entry as `crates/stores/lua/line.lua` keeps it: all texts.
