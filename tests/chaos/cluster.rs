@@ -35,6 +35,15 @@ impl Cluster {
         Self { app, other_apps: vec![], nginx: None, postgres: None, _temp_dir: None }
     }
 
+    /// Starts one app process without nginx, on PostgreSQL.
+    pub fn on_postgres(redis_settings: &[&str]) -> Self {
+        let postgres = Postgres::ephemeral().expect("PostgreSQL");
+        let app = TestApp::with_settings(redis_settings, |settings| {
+            settings.variables.set_ledger(&postgres.url()).expect("a URL");
+        });
+        Self { app, other_apps: vec![], nginx: None, postgres: Some(Mutex::new(postgres)), _temp_dir: None }
+    }
+
     /// Starts `app_processes` behind nginx. Each has its own key-value store.
     pub fn behind_nginx(app_processes: usize, redis_settings: &[&str]) -> Self {
         let postgres = Postgres::ephemeral().expect("PostgreSQL");

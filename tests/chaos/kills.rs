@@ -148,29 +148,39 @@ fn kill_processes(cluster: &Cluster, durability: Durability, recovery: Recovery,
         if kill == 1 && cluster.restart_postgres(Duration::from_millis(rng.u64(..1_000))) {
             continue;
         }
-        let is_last = kill == KILLS_PER_ROUND;
-        let process = rng.usize(..cluster.len());
-        let mut stopped = process..process + 1;
-        match if recovery == Recovery::Sweeps && is_last { 2 } else { rng.u8(..3) } {
-            0 => cluster.with_process(process, |app| app.kill()),
-            // The engine exits when one of its processes does.
-            1 => drop(cluster.with_process(process, |app| app.signal_trigger("redis", Signal::SIGKILL))),
-            _ => {
-                redis_kills.push(Instant::now());
-                cluster.app.with_redis(|redis| redis.kill());
-                if durability == Durability::EverySecond {
-                    recorder.truncate_last_second(&mut rng);
-                }
-                thread::sleep(Duration::from_millis(rng.u64(..300)));
-                cluster.app.with_redis(|redis| redis.restart()).expect("redis-server");
-                // An engine exits when its Redis trigger loses the connection.
-                stopped = 0..cluster.len();
+        let is_redis = recovery == Recovery::Sweeps && kill == KILLS_PER_ROUND;
+        let lose = |rng: &mut Rng| {
+            if durability == Durability::EverySecond {
+                recorder.truncate_last_second(rng);
             }
-        }
-        thread::sleep(Duration::from_millis(rng.u64(..300)));
-        stopped.for_each(|index| cluster.restart(index));
+        };
+        redis_kills.extend(kill_one(cluster, if is_redis { 2 } else { rng.u8(..3) }, &mut rng, lose));
     }
     redis_kills
+}
+
+/// Kills an app process (`what` is 0), an order writer (1) or Redis (2), which `lose` its writes, and restarts it. Returns when
+/// Redis was killed.
+pub fn kill_one(cluster: &Cluster, what: u8, rng: &mut Rng, lose: impl FnOnce(&mut Rng)) -> Option<Instant> {
+    let process = rng.usize(..cluster.len());
+    let (mut stopped, mut redis_killed) = (process..process + 1, None);
+    match what {
+        0 => cluster.with_process(process, |app| app.kill()),
+        // The engine exits when one of its processes does.
+        1 => drop(cluster.with_process(process, |app| app.signal_trigger("redis", Signal::SIGKILL))),
+        _ => {
+            redis_killed = Some(Instant::now());
+            cluster.app.with_redis(|redis| redis.kill());
+            lose(rng);
+            thread::sleep(Duration::from_millis(rng.u64(..300)));
+            cluster.app.with_redis(|redis| redis.restart()).expect("redis-server");
+            // An engine exits when its Redis trigger loses the connection.
+            stopped = 0..cluster.len();
+        }
+    }
+    thread::sleep(Duration::from_millis(rng.u64(..300)));
+    stopped.for_each(|index| cluster.restart(index));
+    redis_killed
 }
 
 /// Removes one in fifty of the messages from the stream before an order writer has ended with them.
@@ -299,7 +309,7 @@ async fn run_round(seed: u64, durability: Durability, recovery: Recovery, start:
 }
 
 /// Returns the seed in `STAMPEDE_SEED`, or one for each of `rounds` from the current time.
-fn seeds(rounds: u64) -> Vec<u64> {
+pub fn seeds(rounds: u64) -> Vec<u64> {
     if let Ok(seed) = std::env::var("STAMPEDE_SEED") {
         return vec![seed.parse().expect("STAMPEDE_SEED is a number")];
     }

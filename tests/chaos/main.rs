@@ -11,6 +11,7 @@ mod aof;
 mod clock;
 mod cluster;
 mod kills;
+mod line;
 mod lost_writes;
 mod postgres_failover;
 #[cfg(target_os = "linux")]

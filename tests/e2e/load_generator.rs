@@ -1,31 +1,13 @@
 //! The load generator's ways to sign in and to pay, and a sale with a line, each in a whole sale (G10; H1, I8, I9).
 
-use std::{fs, path::Path, process::Command};
+use std::fs;
 
-use dev::{engine::target_directory, root};
 use jsonwebtoken::Algorithm;
-use support::{Claims, Issuer, TestApp, payments::use_payment_service};
+use support::{Claims, Issuer, TestApp, load::run_sale, payments::use_payment_service};
 use tempfile::TempDir;
 
 /// A small sale whose buyers all try to pay.
 const ALL_PAY: &str = "--buyers 12 --stock 6 --pay-share 1 --cancel-share 0 --pay-timeout 5 --start-in 2";
-
-/// Runs a sale and returns its report.
-async fn run_sale(app: &TestApp, directory: &Path, sale: &str, options: &[&str]) -> String {
-    let mut command = Command::new(target_directory(&root::find().expect("the project")).join("release/stampede-load"));
-    command.args(["sale", "--env-file", "none"]).args(sale.split_whitespace()).args(options).current_dir(directory);
-    command
-        .env("STAMPEDE_URL", format!("http://127.0.0.1:{}", app.port()))
-        .env("STAMPEDE_ADMIN_TOKEN", app.variables.get("admin_token"));
-    command.env("STAMPEDE_CRON_TOKEN", app.variables.get("cron_token"));
-    for name in ["jwt_issuer", "jwt_audience"] {
-        command.env(format!("SPIN_VARIABLE_{}", name.to_uppercase()), app.variables.get(name));
-    }
-    let ended = tokio::task::spawn_blocking(move || command.output()).await.expect("a thread").expect("the program");
-    let report = String::from_utf8_lossy(&ended.stdout).into_owned();
-    assert!(ended.status.success() && report.contains("Every invariant held."), "{report}{ended:?}");
-    report
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn buyers_come_with_the_tokens_of_a_file_and_the_sale_is_a_rehearsal_that_is_not_listed() {
@@ -86,20 +68,8 @@ async fn without_a_sandbox_payment_pages_are_opened_and_the_orders_expire() {
 async fn units_that_come_back_go_to_the_line_in_its_order_and_to_no_robot() {
     let sale = "--buyers 60 --stock 10 --per-user 2 --pay-share 0.5 --cancel-share 0.3 --pay-timeout 4 --start-in 3 \
                 --line waitlist --line-units 20 --offer-seconds 4 --leave-share 0.2 --robots 4";
-    run_sale_with_line(&TestApp::shared(), sale).await;
-}
-
-#[ignore = "five thousand buyers: --long"]
-#[tokio::test(flavor = "multi_thread")]
-async fn a_line_of_three_hundred_is_served_in_its_order() {
-    let sale = "--buyers 5000 --stock 200 --per-user 2 --pay-share 0.9 --cancel-share 0.05 --line waitlist --line-units 300 \
-                --offer-seconds 20 --robots 20";
-    run_sale_with_line(&TestApp::dedicated(), sale).await;
-}
-
-async fn run_sale_with_line(app: &TestApp, sale: &str) {
     let directory = TempDir::new().expect("a directory");
-    let report = run_sale(app, directory.path(), sale, &[]).await;
+    let report = run_sale(&TestApp::shared(), directory.path(), sale, &[]).await;
     println!("{report}");
     assert!(report.contains(" I8 ") && report.contains(" I9 ") && report.contains("p95"), "{report}");
 }

@@ -17,8 +17,8 @@ use crate::{
         sample::run_sample,
     },
     workflow::{
-        Audit, Cancel, CancelUnheard, Checkout, Expire, LONG, LateSweep, Leave, Lower, Offer, Pause, Pay, PayTwice,
-        Rebuild, Refund, Replay, Reserve, Restock, SHORT, Sweep, Sync, Trim, Workflow, Write,
+        Audit, Cancel, CancelUnheard, Checkout, Close, Expire, LONG, LateSweep, Leave, Lower, Offer, Pause, Pay,
+        PayTwice, Rebuild, Refund, Replay, Reserve, Restock, SHORT, Sweep, Sync, Trim, Workflow, Write,
     },
 };
 
@@ -125,7 +125,7 @@ fn every_interleaving_of_two_workflows_on_postgresql_keeps_the_invariants() {
 }
 
 /// What happens to a sale with a line.
-const OF_LINE: [Workflow; 10] = [Reserve, Leave, Offer, Write, Cancel, Expire, Pay, Restock, Pause, Sync];
+const OF_LINE: [Workflow; 11] = [Reserve, Leave, Offer, Write, Cancel, Expire, Pay, Restock, Pause, Close, Sync];
 
 #[test]
 fn every_interleaving_of_two_workflows_on_a_line_passes_nobody_over() {

@@ -81,6 +81,8 @@ pub enum Workflow {
     Restock,
     Lower,
     Pause,
+    /// The sale ends, and its line.
+    Close,
     Sync,
     /// An operator requeues the dead letter of order 3.
     Replay,
@@ -100,8 +102,8 @@ pub enum Workflow {
 }
 
 pub use Workflow::{
-    Audit, Cancel, CancelUnheard, Checkout, Expire, LateSweep, Leave, Lower, Offer, Pause, Pay, PayTwice, Rebuild,
-    Refund, Replay, Reserve, ReserveAgain, Restock, Sweep, Sync, Trim, Write,
+    Audit, Cancel, CancelUnheard, Checkout, Close, Expire, LateSweep, Leave, Lower, Offer, Pause, Pay, PayTwice,
+    Rebuild, Refund, Replay, Reserve, ReserveAgain, Restock, Sweep, Sync, Trim, Write,
 };
 
 /// Workflows of a few calls: every interleaving of each two runs.
@@ -153,9 +155,9 @@ impl Workflow {
                 let outcome = fixture.operator().restock(&fixture.activity, &fixture.sku, by, None).await?;
                 matches!(outcome, OperationOutcome::Done(_))
             }
-            Pause => {
-                let outcome = fixture.operator().set_state(&fixture.activity, ActivityState::Paused).await?;
-                is_done(&outcome)
+            Pause | Close => {
+                let state = if self == Pause { ActivityState::Paused } else { ActivityState::Closed };
+                is_done(&fixture.operator().set_state(&fixture.activity, state).await?)
             }
             Sync => passes::sync(&fixture.redis, &fixture.sql, &fixture.activity, SYNC_AT).await.map(|_| true)?,
             Replay => {

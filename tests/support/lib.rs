@@ -14,6 +14,7 @@ pub mod human_checks;
 mod identity;
 mod issuer;
 mod ledger;
+pub mod load;
 mod openapi;
 mod order_writer;
 mod patroni;

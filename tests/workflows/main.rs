@@ -8,6 +8,7 @@ mod crash_points;
 mod deadlocks;
 mod expired_keys;
 mod ledger;
+mod line_model;
 mod model;
 mod operations;
 mod orders;
