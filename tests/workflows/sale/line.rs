@@ -378,3 +378,50 @@ async fn a_line_that_only_redis_has_stops_its_sale() {
         assert_eq!(report.stopped, 1, "{ledger}");
     }
 }
+
+/// Releases `count` units one after the other, each to the head of the line, whose place a new buyer takes at its end. Returns
+/// the time of Redis's scripts for a release, in microseconds. `head` is the next ticket to be served, `tail` the last one.
+async fn release(fixture: &RealFixture, head: u64, tail: u64, count: u64) -> f64 {
+    let script_time = async || {
+        let info = fixture.run_redis(&["INFO", "commandstats"]).await;
+        let info = Reply::new(info).text().unwrap();
+        let of_scripts = info.split("cmdstat_evalsha:calls=").nth(1).and_then(|rest| rest.split("usec=").nth(1));
+        of_scripts.and_then(|rest| rest.split(',').next()).and_then(|usec| usec.parse::<f64>().ok()).unwrap()
+    };
+    let mut used = 0.0;
+    for n in 0..count {
+        write_all(fixture).await;
+        let before = script_time().await;
+        fixture.cancel(&fixture.order_no(head + n - 1)).await.unwrap();
+        used += script_time().await - before;
+        assert_eq!(find(fixture, head + n).await.status, Queued);
+        join(fixture, tail + n + 1).await;
+    }
+    used / count as f64
+}
+
+#[ignore = "a hundred thousand wait, and figures of an idle machine: --long"]
+#[tokio::test]
+async fn a_release_costs_with_a_hundred_thousand_waiting_what_it_costs_with_ten() {
+    let fixture = sold_out("sqlite", 1).await;
+    fixture.change_spec(|spec| spec.line.max_units = Some(100_000)).await;
+    for n in 2..=11 {
+        join(&fixture, n).await;
+    }
+    let few = release(&fixture, 2, 11, 200).await;
+    for n in 212..=100_201 {
+        join(&fixture, n).await;
+        if n % 500 == 0 {
+            write_all(&fixture).await;
+        }
+    }
+    let many = release(&fixture, 202, 100_201, 200).await;
+    let mut bytes = 0;
+    for key in ["line:phone", "entries"] {
+        bytes +=
+            Reply::new(fixture.run_redis(&["MEMORY", "USAGE", &fixture.key(key), "SAMPLES", "0"]).await).int().unwrap();
+    }
+    println!("scripts of a release: {few:.0} µs with 10 waiting, {many:.0} with 100,000: {:.2}", many / few);
+    println!("{} bytes an entry", bytes / 99_800);
+    sweep(&fixture).await;
+}
