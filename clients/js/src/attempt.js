@@ -107,6 +107,7 @@ async function attempt(client, activity, { sku, quantity = 1, amount, obtainTick
   /** @param {Ticket} ticket @param {Order} order @returns {Outcome} */
   const accept = (ticket, order) => {
     // The ticket is used: another attempt needs another one.
+    ticket.unanswered = false;
     dropTicket(ticket);
     return { kind: kindOf(order), order, ticket };
   };

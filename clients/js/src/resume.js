@@ -29,7 +29,7 @@ export async function resume(client, activity, { storage = globalThis.sessionSto
     });
     if (order && ["waiting", "queued", "pending_payment"].includes(order.status)) return { kind: kindOf(order), order, ticket };
     if (order !== null) {
-      tickets.dropTicket();
+      tickets.saveTicket({ ...ticket, wanted: undefined });
       return null;
     }
     // A failure of the shop has lost it: the same ticket makes it again.

@@ -107,7 +107,9 @@ export function keepTicket(client, activity, { storage, signal, ...options }) {
       const early = client.clock.millisecondsUntil(start) - TICKETS_BEFORE_START;
       if (early <= 0) {
         const issued = await client.ticketWithCheck(activity, { signal, ...options });
-        if (owner === currentUser()) saveTicket(issued);
+        // What is kept leads to the order of the last attempt, until another one begins.
+        const last = kept();
+        if (owner === currentUser() && !(last?.isUsed && last.wanted)) saveTicket(issued);
         return issued;
       }
       await sleep(Math.min(early + randomUpTo(5_000), 10 * 60_000), signal);

@@ -140,7 +140,43 @@ test("after a reload the attempt goes on with the same ticket, and the order tha
   // What is over is not resumed.
   status = "paid";
   assert.equal(await load().client.resume("demo", { storage }), null);
-  assert.equal(storage.getItem("stampede.attempt.demo"), null);
+  assert.equal(JSON.parse(storage.getItem("stampede.attempt.demo")).ticket.wanted, undefined);
+});
+
+test("a buyer who has left the line joins it again in the same tab, with another ticket", async () => {
+  const storage = memory();
+  let status = "waiting";
+  const { client, requests } = open({
+    ticket: (_, calls) => ({ ...TICKET, ticket: `t-${calls + 1}` }),
+    orders: ({ ticket }) => ({ ...ORDER, status: ticket === "t-1" ? status : "waiting" }),
+  });
+  const tickets = client.keepTicket("demo", { storage });
+  for (const ticket of ["t-1", "t-2"]) {
+    const outcome = await client.buy("demo", { sku: "a", ...tickets });
+    assert.deepEqual([outcome.kind, outcome.ticket.ticket], ["waiting", ticket]);
+    status = "cancelled";
+  }
+  assert.equal(requests.filter(({ name }) => name === "orders").length, 2);
+});
+
+test("a wait is found after every reload, although the page requests a ticket first, and ends with one ticket requested", async () => {
+  const storage = memory();
+  let status = "waiting";
+  const { client, requests } = open({
+    ticket: (_, calls) => ({ ...TICKET, ticket: `t-${calls + 1}` }), orders: () => ({ ...ORDER, status }), "demo.1": () => ({ ...ORDER, status }),
+  });
+  assert.equal((await client.buy("demo", { sku: "a", ...client.keepTicket("demo", { storage }) })).kind, "waiting");
+  const reload = async () => {
+    const tickets = client.keepTicket("demo", { storage });
+    const [{ ticket }, outcome] = await Promise.all([tickets.obtainTicket(), client.resume("demo", tickets)]);
+    return [ticket, outcome?.kind, tickets];
+  };
+  for (const ticket of ["t-2", "t-3"]) assert.deepEqual((await reload()).slice(0, 2), [ticket, "waiting"]);
+  status = "cancelled";
+  const [ticket, outcome, tickets] = await reload();
+  assert.deepEqual([ticket, outcome, (await tickets.obtainTicket()).ticket], ["t-4", undefined, "t-4"]);
+  assert.equal(await client.resume("demo", { storage }), null);
+  assert.equal(requests.filter(({ name }) => name === "ticket").length, 4);
 });
 
 test("a refused attempt is not resumed, and its ticket serves the next one", async () => {
