@@ -2,6 +2,7 @@
 
 import { buy, findOrder } from "./attempt.js";
 import { createClock } from "./clock.js";
+import { codeOf } from "./errors.js";
 import { watchGate } from "./gate.js";
 import { explain } from "./explain.js";
 import { createCall } from "./http.js";
@@ -151,13 +152,16 @@ export function createClient({
     /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>} */
     cancel: (orderNo, options = {}) => documentOf(post(`${orderPath(orderNo)}/cancel`, { ...options, body: {} })),
     /**
-     * Leaves the line. If a unit was offered meanwhile, resolves to the order as it is, or throws a `state_conflict`.
+     * Leaves the line. If a unit was offered meanwhile, resolves to the order, which stays.
      * @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>}
      */
-    leave: async (orderNo, options) => {
-      const order = await client.order(orderNo, options);
-      // Cancelling an order would give its unit back.
-      return order.status === "waiting" ? client.cancel(orderNo, options) : order;
+    leave: async (orderNo, options = {}) => {
+      try {
+        return await documentOf(post(`${orderPath(orderNo)}/cancel`, { ...options, body: { status: "waiting" } }));
+      } catch (error) {
+        if (codeOf(error) !== "state_conflict") throw error;
+        return client.order(orderNo, options);
+      }
     },
     /** @param {string} orderNo @param {CallOptions} [options] @returns {Promise<Order>} */
     refund: (orderNo, options = {}) => documentOf(post(`${orderPath(orderNo)}/refund`, { ...options, body: {} })),

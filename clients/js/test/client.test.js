@@ -49,14 +49,14 @@ test("a reservation that joins the line says so, and the order that somebody wai
   const { error } = await client.buy("demo", { sku: "a" });
   assert.deepEqual([error.orderNo, client.explain(error)], ["demo.1", "You are on the waitlist already."]);
   assert.equal((await client.leave("demo.1")).reason, "left_line");
-  assert.equal(requests.at(-1).name, "cancel");
+  assert.deepEqual([requests.at(-1).name, requests.at(-1).body], ["cancel", { status: "waiting" }]);
 });
 
-test("who leaves the line after a unit was offered keeps the order", async () => {
+test("a buyer who leaves the line after a unit was offered keeps the order", async () => {
   for (const status of ["queued", "pending_payment"]) {
-    const { client, requests } = open({ "demo.1": () => ({ ...ORDER, status }) });
+    const { client, requests } = open({ cancel: () => problem(409, "state_conflict"), "demo.1": () => ({ ...ORDER, status }) });
     assert.equal((await client.leave("demo.1")).status, status);
-    assert.deepEqual(requests.map(({ name }) => name), ["demo.1"]);
+    assert.deepEqual(requests.map(({ name, body }) => [name, body]), [["cancel", { status: "waiting" }], ["demo.1", undefined]]);
   }
 });
 
