@@ -63,7 +63,7 @@ export function mockFetch(script = "paid", changes = {}) {
     }
     return order;
   };
-  /** @type {Record<string, (body: Schemas["Reservation"]) => unknown>} */
+  /** @type {Record<string, (body: Schemas["Reservation"] & Schemas["Cancel"]) => unknown>} */
   const routes = {
     "GET activities": () => {
       const { skus: [{ price, currency }], ...listed } = activity();
@@ -86,7 +86,11 @@ export function mockFetch(script = "paid", changes = {}) {
       order = { ...order, ...(isDeclined ? { declined_at: rfc3339(Date.now()) } : { status: "paid", paid_at: rfc3339(Date.now()) }) };
       return { checkout_url: `/order?order_no=${order.order_no}`, pay_by: rfc3339(Date.now() + 5 * MINUTE) };
     },
-    "POST cancel": () => order && (order = { ...order, status: "cancelled" }),
+    "POST cancel": ({ status }) => {
+      if (order && status && status !== order.status) return { status: 409, code: "state_conflict" };
+      const reason = order?.status === "waiting" ? "left_line" : "cancelled_by_buyer";
+      return order && (order = { ...order, status: "cancelled", reason });
+    },
     "POST refund": () => order && (order = { ...order, status: "refunded" }),
   };
   return async (url, { method = "GET", body } = {}) => {

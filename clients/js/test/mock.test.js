@@ -21,6 +21,17 @@ async function purchase(script) {
   return seen;
 }
 
+test("a buyer of the mock leaves the line, and a unit that was offered stays", async () => {
+  const buy = async (client) => (await client.buy("demo", { sku: "camera" })).order.order_no;
+  const client = createMockClient("waitlist");
+  const { status, reason } = await client.leave(await buy(client));
+  assert.deepEqual([status, reason], ["cancelled", "left_line"]);
+  const other = createMockClient("waitlist");
+  const offered = await buy(other);
+  for (let looks = 0; looks < 3; looks += 1) await other.order(offered);
+  assert.equal((await other.leave(offered)).status, "pending_payment");
+});
+
 test("a mock client buys, waits in the queue, is refused and declined by its script", async () => {
   const outcomes = await Promise.all(["paid", "queue", "sold_out", "declined", "waitlist"].map(purchase));
   assert.deepEqual(outcomes, [
