@@ -74,13 +74,21 @@ test("each state has its button", () => {
     [refused("price_changed"), "refused", "Buy · €19.99", "buy", "The price has changed: it is now €25.00. Nothing was ordered yet."],
     [refused("not_eligible"), "refused", TEXTS.en.orders, "https://sale.example/orders", "This drop is not open to this account."],
     [line(0), "waitlist", TEXTS.en.join, "buy", "When a unit comes back, it goes to the first in line; you then have 5 minutes to pay."],
-    [line(3), "open", "Buy · €19.99", "buy", "5 minutes to pay after you tap"],
+    [line(3), "open", "Buy · €19.99", "buy", "5 minutes to pay after you tap. What comes back later goes to the first on the waitlist."],
+    [{ ...line(0), quantity: 2 }, "sold-out", TEXTS.en.sold_out, undefined, TEXTS.en.one_only],
+    [{ ...line(0), isSoldOut: true }, "sold-out", TEXTS.en.sold_out, undefined, TEXTS.en.line_full],
+    [{ isSoldOut: true }, "sold-out", TEXTS.en.sold_out, undefined, TEXTS.en.comes_back],
     [order("waiting", { ahead: 7 }), "waiting", TEXTS.en.place, "https://sale.example/order?order_no=demo.1", "You are on the waitlist. People ahead of you: 7"],
     [order("waiting"), "waiting", TEXTS.en.place, "https://sale.example/order?order_no=demo.1", TEXTS.en.first],
+    [order("waiting", { ahead: undefined }), "waiting", TEXTS.en.place, "https://sale.example/order?order_no=demo.1", TEXTS.en.place_kept],
     [{ isUnknown: true }, "unknown", TEXTS.en.orders, "https://sale.example/orders", TEXTS.en.unknown],
     [order("pending_payment", { declined_at: "2030-01-01T00:00:00.000Z" }), "pay", TEXTS.en.pay, "pay", TEXTS.en.declined],
     [order("pending_payment", { amount: 0 }), "pay", TEXTS.en.confirm, "pay", TEXTS.en.yours_free],
     [order("expired"), "closed", "Buy · €19.99", "buy", TEXTS.en.expired],
+    [{ ...order("expired", { reason: "sale_ended" }), phase: "ended" }, "ended", "Ended", undefined, TEXTS.en.sale_ended],
+    ...["left_line", "removed_by_operator", "banned", "limit_reached"].map((reason) =>
+      [order("cancelled", { reason }), "closed", "Buy · €19.99", "buy", TEXTS.en[reason]]),
+    [order("cancelled", { reason: "cancelled_by_buyer" }), "closed", "Buy · €19.99", "buy", TEXTS.en.cancelled],
   ]) {
     const content = contentOf({ ...facts, ...changes });
     assert.deepEqual([content.state, content.label, content.href ?? content.action, content.note], [state, label, way, note]);

@@ -59,6 +59,12 @@ const FINAL_REFUSALS = ["not_eligible", "banned", "too_many_strikes", "limit_rea
 /** The statuses of an order that is over. @type {Partial<Record<Order["status"], Text>>} */
 const OVER = { expired: "expired", cancelled: "cancelled", failed: "failed", refunding: "refunding", refunded: "refunding" };
 
+/** Why a wait in the line ended without a unit. @type {Text[]} */
+const LINE_ENDS = ["left_line", "removed_by_operator", "banned", "limit_reached", "sale_ended"];
+
+/** @param {Order | null} order */
+const lineEnd = (order) => LINE_ENDS.find((reason) => reason === order?.reason);
+
 /** @param {Facts} facts @returns {Content} */
 export function contentOf(facts) {
   const { language, sku, quantity, order, phase } = facts;
@@ -87,7 +93,7 @@ export function contentOf(facts) {
 function ofOrder({ order_no: orderNo, status, ahead, amount, declined_at: declinedAt }, { base, sale, isOpening, error, language }, t) {
   const page = `${base}/order?order_no=${encodeURIComponent(orderNo)}`;
   if (status === "waiting") {
-    return { state: "waiting", label: t("place"), href: page, tone: "quiet", note: ahead ? t("waiting", { ahead }) : t("first") };
+    return { state: "waiting", label: t("place"), href: page, tone: "quiet", note: ahead ? t("waiting", { ahead }) : t(ahead === 0 ? "first" : "place_kept") };
   }
   if (status === "queued") return { state: "queue", label: t("queued"), tone: "good", note: ahead ? t("queue", { ahead }) : t("next") };
   if (status === "paid") return { state: "paid", label: t("order"), href: page, tone: "quiet", note: t(amount ? "paid" : "paid_free") };
@@ -106,13 +112,16 @@ function ofSale({ language, sale, sku, quantity, phase, isSoldOut, base, buyer, 
     return { state: "busy", label: t("busy"), tone: "busy", note };
   }
   if (isUnknown) return { state: "unknown", label: t("orders"), href: `${base}/orders`, note: t("unknown") };
-  if (phase === "ended") return { state: "ended", label: t("ended"), tone: "wait", note: t("over") };
+  if (phase === "ended") return { state: "ended", label: t("ended"), tone: "wait", note: t(lineEnd(order) ?? "over") };
   if (FINAL_REFUSALS.includes(codeOf(error) ?? "")) return { state: "refused", label: t("orders"), href: `${base}/orders`, tone: "quiet", note: why };
-  if (phase === "open" && isSoldOut) return { state: "sold-out", label: t("sold_out"), tone: "wait", note: t("comes_back") };
+  const hasLine = sku?.waiting !== undefined && sku.left === 0;
+  if (phase === "open" && (isSoldOut || (hasLine && quantity > 1))) {
+    return { state: "sold-out", label: t("sold_out"), tone: "wait", note: t(!sale.line ? "comes_back" : isSoldOut ? "line_full" : "one_only") };
+  }
   if (phase === "paused") return { state: "paused", label: t("paused"), tone: "wait", note: t("goes_on") };
   if (buyer === "unknown") return { state: "busy", label: t("busy"), tone: "busy", note: "" };
   const isBefore = phase === "scheduled";
-  const line = phase === "open" && sku?.waiting !== undefined && sku.left === 0 && quantity === 1 ? sale.line : undefined;
+  const line = phase === "open" && hasLine ? sale.line : undefined;
   const state = isBefore ? "before" : line ? "waitlist" : "open";
   const label = line ? t("join") : t("buy", { total: price });
   const terms = line ? t("rule", { time: duration(line.offer_seconds, localeOf(language)) }) : hold(sale, amount, language, t);
@@ -125,7 +134,7 @@ function ofSale({ language, sale, sku, quantity, phase, isSoldOut, base, buyer, 
     return { state, ...way, action: "sign_in", label: t(isBefore ? "take_part" : "sign_in"), note: isBefore ? t("before") : terms };
   }
   if (isBefore) return { state, label: t("opens", { time: moment(sale.starts_at, language) }), tone: "wait", note: why || t("before_pass") };
-  const over = order && OVER[order.status];
+  const over = lineEnd(order) ?? (order && OVER[order.status]);
   return {
     state: error ? "refused" : over ? "closed" : state, action: "buy", label,
     note: why || (over ? t(over) : terms),
@@ -133,8 +142,10 @@ function ofSale({ language, sale, sku, quantity, phase, isSoldOut, base, buyer, 
 }
 
 /** @param {Activity} sale @param {number} amount @param {string} language @param {Translate} t */
-const hold = ({ pay_timeout_seconds: seconds }, amount, language, t) =>
-  t(amount ? "open" : "open_free", { time: duration(seconds, localeOf(language)) });
+function hold({ pay_timeout_seconds: seconds, line }, amount, language, t) {
+  const terms = t(amount ? "open" : "open_free", { time: duration(seconds, localeOf(language)) });
+  return line ? t("then_line", { terms }) : terms;
+}
 
 /** `20:15`, or `Fri 27 Nov, 20:15` on another day. @param {string} text @param {string} language */
 function moment(text, language) {

@@ -1,6 +1,6 @@
 // What `<stampede-buy>` does: one sale, from the countdown to the payment.
 
-import { Aborted, codeOf } from "../errors.js";
+import { Aborted, Problem, codeOf } from "../errors.js";
 import { createClient } from "../index.js";
 import { backoff, poll } from "../timing.js";
 import { claimsOf } from "../token.js";
@@ -224,9 +224,11 @@ export class Run {
     this.#render();
     try {
       const outcome = await start();
+      const order = outcome?.kind === "refused" ? await this.#findWait(outcome.error) : null;
       this.#progress = null;
       if (outcome?.kind === "accepted" || outcome?.kind === "waiting") this.#accept(outcome);
-      if (outcome?.kind === "refused") this.#refuse(outcome.error);
+      if (outcome?.kind === "refused" && !order) this.#refuse(outcome.error);
+      if (order) this.#accept({ order });
       if (outcome?.kind === "unknown") this.#isUnknown = true;
     } catch {
       [this.#progress, this.#isUnknown] = [null, true];
@@ -234,7 +236,14 @@ export class Run {
     this.#render();
   }
 
-  /** @param {{ order: Order, ticket: Ticket }} accepted */
+  /** The order with which this buyer waits already, from another tab. @param {unknown} error */
+  async #findWait(error) {
+    if (!(error instanceof Problem) || error.code !== "limit_reached" || !error.orderNo) return null;
+    const order = await this.client.order(error.orderNo, { signal: this.#abort.signal }).catch(() => null);
+    return order && ["waiting", "queued", "pending_payment"].includes(order.status) ? order : null;
+  }
+
+  /** @param {{ order: Order, ticket?: Ticket }} accepted */
   #accept({ order, ticket }) {
     this.#update(order);
     if (order.status === "waiting") this.#send("waiting", { order, ticket });
@@ -252,11 +261,11 @@ export class Run {
     this.#render();
   }
 
-  /** @param {Order} order @param {Ticket} ticket */
+  /** @param {Order} order @param {Ticket} [ticket] */
   async #follow({ order_no: orderNo }, ticket) {
     const following = (this.#following = new AbortController());
     try {
-      for await (const order of this.client.watchOrder(orderNo, { token: () => ticket.ticket, signal: following.signal })) {
+      for await (const order of this.client.watchOrder(orderNo, { token: () => ticket?.ticket ?? this.#token(), signal: following.signal })) {
         const isOffered = this.#order?.status === "waiting" && ["queued", "pending_payment"].includes(order.status);
         this.#update(order);
         if (isOffered) this.#send("accepted", { order, ticket });
