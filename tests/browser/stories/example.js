@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { variable } from "../../support/app.mjs";
-import { call, publish, signIn, url } from "../support/app.js";
+import { call, orderOf, publish, signIn, url } from "../support/app.js";
 import { expect, test as plain } from "../support/test.js";
 
 plain.use({ variables: { cors_origins: "https://shop.example http://127.0.0.1:{port:shop}" } });
@@ -62,4 +62,24 @@ test("a reload of that page finds the attempt that runs, and the order that it m
   await page.reload();
   await expect(page.getByRole("status")).toContainText(`${orderNo}: pending_payment`);
   expect((await call("GET", "/api/orders", { token })).items).toHaveLength(1);
+});
+
+test("a buyer waits in the line on that page, also after a reload, leaves, and joins again until it is their turn", async ({ example, page }) => {
+  const { id } = await publish({ total: 1, line: { mode: "waitlist", offer_seconds: 120 } });
+  const { order, buyer } = await orderOf(id);
+  const { token } = await signIn();
+  await page.addInitScript((token) => sessionStorage.setItem("shop.token", token), token);
+  await page.goto(`${example}?activity=${id}`);
+  const state = page.getByRole("status");
+  for (let joins = 0; joins < 2; joins += 1) {
+    await page.getByRole("button", { name: "Buy" }).click();
+    await expect(state).toHaveText("On the waitlist, 0 ahead of you. When a unit comes back, it goes to the first in line; you then have 120 s to pay.");
+    if (joins) break;
+    await page.reload();
+    await page.getByRole("button", { name: "Leave the waitlist" }).click();
+    await expect(state).toContainText("cancelled");
+  }
+  await call("POST", `/api/orders/${order}/cancel`, { token: buyer.token, body: {} });
+  await expect(state).toContainText("pending_payment");
+  await expect(page.getByRole("button", { name: "Leave" })).toBeHidden();
 });
