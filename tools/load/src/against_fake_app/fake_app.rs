@@ -1,5 +1,7 @@
 //! An in-memory app that keeps the HTTP contract, or violates it in one chosen way.
 
+mod line;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -196,38 +198,6 @@ impl FakeActivity {
         Some((200, self.spec.clone()))
     }
 
-    fn close(&mut self, fault: Fault) -> Reply {
-        if fault != Fault::NeverEndsLine {
-            for order in self.orders.values_mut().filter(|order| order.status == "waiting") {
-                (order.status, order.reason) = ("expired", "sale_ended");
-            }
-        }
-        Some((200, self.spec.clone()))
-    }
-
-    /// The most who may wait for a SKU; 0 without a line.
-    fn line_units(&self) -> usize {
-        self.spec["line"]["max_units"].as_u64().unwrap_or_default() as usize
-    }
-
-    /// The numbers of the orders that wait for a SKU, in their order.
-    fn waiting<'a>(&'a self, sku: &'a str) -> impl DoubleEndedIterator<Item = &'a String> {
-        let waiting = self.orders.iter().filter(move |(_, order)| order.sku == sku && order.status == "waiting");
-        waiting.map(|(order_no, _)| order_no)
-    }
-
-    /// Offers the units left of a SKU to those who wait for it.
-    fn offer(&mut self, fault: Fault, sku: &str) {
-        while self.left[sku] > 0 {
-            let next =
-                if fault == Fault::PassesOver { self.waiting(sku).next_back() } else { self.waiting(sku).next() };
-            let Some(order_no) = next.cloned() else { return };
-            *self.left.get_mut(sku).unwrap() -= 1;
-            let order = self.orders.get_mut(&order_no).unwrap();
-            (order.status, order.created_at) = ("queued", Instant::now());
-        }
-    }
-
     fn gate(&self) -> Value {
         let now = OffsetDateTime::now_utc();
         let open = self.opens_at.is_some_and(|opens_at| now >= opens_at);
@@ -262,25 +232,20 @@ impl FakeActivity {
                 if holds + quantity > self.spec["per_user"].as_i64()? && fault != Fault::IgnoresPerUser {
                     return problem(409, "limit_reached");
                 }
-                let waiting = self.waiting(sku).count();
-                let joins = self.left[sku] == 0 || waiting > 0 && fault != Fault::ServesRobots;
-                if self.line_units() > 0 && joins {
-                    if quantity > 1 || waiting >= self.line_units() {
+                if self.joins_line(fault, sku) {
+                    match self.join(activity, (user, ticket, sku, quantity)) {
+                        Ok(order_no) => order_no,
+                        Err(code) => return problem(409, code),
+                    }
+                } else {
+                    let left = self.left.get_mut(sku)?;
+                    let limit = if fault == Fault::Oversells { quantity - 3 } else { quantity };
+                    if *left < limit {
                         return problem(409, "sold_out");
                     }
-                    if self.waiting(sku).any(|order_no| self.orders[order_no].user == user) {
-                        return problem(409, "limit_reached");
-                    }
-                    let order_no = self.add_order(activity, (user, ticket, sku, 1), "waiting");
-                    return Some((202, self.document(&order_no)));
+                    *left -= quantity;
+                    self.add_order(activity, (user, ticket, sku, quantity), "queued")
                 }
-                let left = self.left.get_mut(sku)?;
-                let limit = if fault == Fault::Oversells { quantity - 3 } else { quantity };
-                if *left < limit {
-                    return problem(409, "sold_out");
-                }
-                *left -= quantity;
-                self.add_order(activity, (user, ticket, sku, quantity), "queued")
             }
         };
         if fault == Fault::LosesResponses && self.reservations.is_multiple_of(3) {

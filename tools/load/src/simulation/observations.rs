@@ -1,5 +1,9 @@
 //! What buyers and operator observed of a sale: the input of the verdict.
 
+pub mod line;
+#[cfg(test)]
+pub mod test_sales;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -7,6 +11,7 @@ use std::{
 
 use serde::{Serialize, Serializer};
 
+use self::line::Wait;
 use super::plan::Intent;
 use crate::wire::{LedgerStock, OrderStatus, SkuAudit, SkuStock};
 
@@ -81,20 +86,6 @@ pub struct ObservedOrder {
     /// The reason of its last status.
     pub reason: Option<String>,
 }
-
-/// An order's time in the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Wait {
-    /// It certainly waited until this time, from its `202` on.
-    #[serde(serialize_with = "as_millis")]
-    pub until: Duration,
-    /// When it was first seen with a unit.
-    #[serde(serialize_with = "as_optional_millis")]
-    pub offered_at: Option<Duration>,
-}
-
-/// Why an entry of the line ends without an order.
-const ENTRY_ENDS: [&str; 5] = ["left_line", "removed_by_operator", "limit_reached", "banned", "sale_ended"];
 
 /// Deadlines of the app may be rounded to whole seconds.
 const DEADLINE_ROUNDING: Duration = Duration::from_secs(1);
@@ -177,22 +168,6 @@ impl ObservedOrder {
         }
     }
 
-    /// Whether it is, or ended as, an entry of the line: it never was an order.
-    pub fn is_entry(&self) -> bool {
-        match self.status() {
-            Some(OrderStatus::Waiting) => true,
-            Some(OrderStatus::Cancelled | OrderStatus::Expired) => {
-                self.reason.as_deref().is_some_and(|reason| ENTRY_ENDS.contains(&reason))
-            }
-            _ => false,
-        }
-    }
-
-    /// When its unit was first seen to be offered, if it waited for one.
-    pub fn offered_at(&self) -> Option<Duration> {
-        self.wait?.offered_at
-    }
-
     /// The order's units if it is certainly live, else 0.
     pub fn live_units(&self) -> i64 {
         if self.status().is_some_and(OrderStatus::is_live) { self.quantity.into() } else { 0 }
@@ -202,14 +177,7 @@ impl ObservedOrder {
     pub fn record(&mut self, end: LastSeen, reason: Option<String>, asked_at: Duration, answered_at: Duration) {
         (self.end, self.reason) = (end, reason);
         match end {
-            LastSeen::Status(OrderStatus::Waiting) => {
-                let wait = self.wait.get_or_insert(Wait { until: asked_at, offered_at: None });
-                // One that the app took back its offer from waits again, which I9 does not judge.
-                if wait.offered_at.is_none() {
-                    wait.until = asked_at;
-                }
-                self.live_intervals.clear();
-            }
+            LastSeen::Status(OrderStatus::Waiting) => self.record_waiting(asked_at),
             LastSeen::Status(status) if !self.is_entry() => self.record_offer(status, answered_at),
             _ => {}
         }
@@ -219,18 +187,6 @@ impl ObservedOrder {
             // It expired, but not before `safe_until`.
             LastSeen::Status(OrderStatus::Expired) => self.extend_live_interval(self.safe_until),
             LastSeen::Status(_) | LastSeen::Missing | LastSeen::Unreadable => {}
-        }
-    }
-
-    /// An order that waited is seen with its unit.
-    fn record_offer(&mut self, status: OrderStatus, answered_at: Duration) {
-        let Some(wait) = &mut self.wait else { return };
-        if wait.offered_at.is_none() {
-            wait.offered_at = Some(answered_at);
-            self.safe_until = safe_until(wait.until, self.offer_timeout);
-        }
-        if status.is_live() && self.live_intervals.is_empty() {
-            self.live_intervals.push(Interval { from: answered_at, until: answered_at });
         }
     }
 
@@ -277,94 +233,11 @@ impl Observations {
     }
 }
 
-/// A correct sale of SKU `a` with 10 units: three orders with five units in total, of which one is paid, one cancelled
-/// and one expired. The baseline of the verdict's tests.
 #[cfg(test)]
-pub(super) fn correct_sale() -> Observations {
-    let order = |n: u32, quantity, intent, payment, cancellation, status| ObservedOrder {
-        live_intervals: vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(2) }],
-        safe_until: Duration::from_secs(2),
-        intent,
-        payment,
-        cancellation,
-        end: LastSeen::Status(status),
-        ..ObservedOrder::new(format!("s.{n}"), format!("user-{n}"), "a".to_owned(), quantity, Duration::ZERO)
-    };
-    let stock =
-        |left, held, sold| SkuStock { sku: "a".to_owned(), total: 10, left, held, sold, waiting: 0, to_offer: 0 };
-    Observations {
-        per_user: 2,
-        totals: BTreeMap::from([("a".to_owned(), 10)]),
-        orders: vec![
-            order(1, 2, Intent::Pay, Confirmation::Yes, Confirmation::No, OrderStatus::Paid),
-            order(2, 1, Intent::Cancel, Confirmation::No, Confirmation::Yes, OrderStatus::Cancelled),
-            order(3, 2, Intent::Leave, Confirmation::No, Confirmation::No, OrderStatus::Expired),
-        ],
-        orders_by_ticket: vec![
-            vec!["s.1".to_owned(), "s.1".to_owned()],
-            vec!["s.2".to_owned()],
-            vec!["s.3".to_owned()],
-        ],
-        stock_samples: vec![stock(10, 0, 0), stock(5, 5, 0), stock(8, 0, 2)],
-        final_stock: Some(vec![stock(8, 0, 2)]),
-        orders_by_status: Some(BTreeMap::from([
-            ("paid".to_owned(), 1),
-            ("cancelled".to_owned(), 1),
-            ("expired".to_owned(), 1),
-        ])),
-        audit: Some(vec![SkuAudit {
-            redis: stock(8, 0, 2),
-            ledger: Some(LedgerStock { live: 2, counted: 2, most_per_user: 2 }),
-            drift: 0,
-        }]),
-        dead_letters: Some(BTreeSet::new()),
-        ..Observations::default()
-    }
-}
+pub mod tests {
+    use super::{test_sales::correct_sale, *};
 
-/// The correct sale and a line: `s.4` and `s.5` were offered a unit and paid, `s.6` left, `s.7` waited until the end.
-#[cfg(test)]
-pub(super) fn sale_with_line() -> Observations {
-    let mut sale = correct_sale();
-    let second = Duration::from_secs;
-    for (n, intent, offered_at, end, reason) in [
-        (4, Intent::Pay, Some(27), OrderStatus::Paid, None),
-        (5, Intent::Pay, Some(29), OrderStatus::Paid, None),
-        (6, Intent::Leave, None, OrderStatus::Cancelled, Some("left_line")),
-        (7, Intent::Leave, None, OrderStatus::Expired, Some("sale_ended")),
-    ] {
-        let confirmed = |yes| if yes { Confirmation::Yes } else { Confirmation::No };
-        sale.orders.push(ObservedOrder {
-            requested_at: second(n + 5),
-            accepted_at: second(n + 5) + Duration::from_millis(500),
-            wait: Some(Wait { until: second(25), offered_at: offered_at.map(second) }),
-            live_intervals: Vec::new(),
-            intent,
-            payment: confirmed(offered_at.is_some()),
-            cancellation: confirmed(n == 6),
-            end: LastSeen::Status(end),
-            reason: reason.map(str::to_owned),
-            ..ObservedOrder::new(format!("s.{n}"), format!("user-{n}"), "a".to_owned(), 1, Duration::ZERO)
-        });
-        sale.orders_by_ticket.push(vec![format!("s.{n}")]);
-    }
-    // Of two units that came back.
-    (sale.orders[1].cancelled_at, sale.orders[2].safe_until) = (Some(second(26)), second(27));
-    sale.orders[2].quantity = 1;
-    let stock = SkuStock { left: 6, sold: 4, ..sale.stock_samples[0].clone() };
-    sale.final_stock = Some(vec![stock.clone()]);
-    sale.orders_by_status.as_mut().unwrap().insert("paid".to_owned(), 3);
-    let audit = &mut sale.audit.as_mut().unwrap()[0];
-    (audit.redis, audit.ledger) = (stock, Some(LedgerStock { live: 4, counted: 4, most_per_user: 2 }));
-    sale.unoffered = Some(BTreeSet::new());
-    sale
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seconds(span: Interval) -> (u64, u64) {
+    pub fn seconds(span: Interval) -> (u64, u64) {
         (span.from.as_secs(), span.until.as_secs())
     }
 
@@ -402,25 +275,6 @@ mod tests {
     #[test]
     fn an_expired_order_was_live_until_it_could_expire() {
         assert_eq!(live_intervals_after(&[(OrderStatus::PendingPayment, 3), (OrderStatus::Expired, 20)]), [(1, 10)]);
-    }
-
-    #[test]
-    fn an_order_that_waited_is_live_from_the_poll_that_shows_its_unit() {
-        let mut order = correct_sale().orders[0].clone();
-        order.offer_timeout = Duration::from_secs(11);
-        for (status, asked_at) in
-            [(OrderStatus::Waiting, 3), (OrderStatus::Waiting, 5), (OrderStatus::Queued, 8), (OrderStatus::Paid, 9)]
-        {
-            order.record(
-                LastSeen::Status(status),
-                None,
-                Duration::from_secs(asked_at),
-                Duration::from_secs(asked_at + 1),
-            );
-        }
-        assert_eq!(order.wait, Some(Wait { until: Duration::from_secs(5), offered_at: Some(Duration::from_secs(9)) }));
-        assert_eq!(order.safe_until, Duration::from_secs(15));
-        assert_eq!(order.live_intervals.into_iter().map(seconds).collect::<Vec<_>>(), [(9, 9)]);
     }
 
     #[test]

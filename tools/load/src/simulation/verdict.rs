@@ -69,7 +69,7 @@ impl Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::observations::{correct_sale, sale_with_line};
+    use super::super::observations::test_sales::{correct_sale, sale_with_line};
     use super::*;
 
     #[test]

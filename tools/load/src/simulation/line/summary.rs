@@ -97,7 +97,7 @@ fn released_at(order: &ObservedOrder) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::super::observations::sale_with_line, *};
+    use super::{super::super::observations::test_sales::sale_with_line, *};
 
     #[test]
     fn a_release_is_paired_with_the_next_offer() {

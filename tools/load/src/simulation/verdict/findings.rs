@@ -63,7 +63,7 @@ pub(super) fn expect(
     check: impl Fn(&Observations) -> CheckResult,
     change: impl FnOnce(&mut Observations),
 ) -> String {
-    let mut sale = crate::simulation::observations::correct_sale();
+    let mut sale = crate::simulation::observations::test_sales::correct_sale();
     change(&mut sale);
     let result = check(&sale);
     assert_eq!(result.finding, finding, "{}", result.numbers);

@@ -119,7 +119,7 @@ mod tests {
         super::{evaluate, findings::Finding},
         *,
     };
-    use crate::simulation::observations::sale_with_line;
+    use crate::simulation::observations::test_sales::sale_with_line;
 
     /// Asserts that a sale with a line fails the check `id` and no other after `change`. Returns the numbers of the result.
     #[track_caller]
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_line_in_which_no_buyer_waited_is_unknown() {
-        let sale = crate::simulation::observations::correct_sale();
+        let sale = crate::simulation::observations::test_sales::correct_sale();
         assert_eq!(check_hand_off(&sale, &BTreeSet::new()).finding, Finding::Unknown);
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn peak_live_units<'a>(orders: impl Iterator<Item = &'a ObservedOrder
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::observations::{Interval, correct_sale};
+    use super::super::super::observations::{Interval, test_sales::correct_sale};
     use super::*;
 
     #[test]
