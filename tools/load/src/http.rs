@@ -146,7 +146,12 @@ impl Response {
 
     /// Whether the app may have done what was asked for, although it does not say so.
     pub fn has_uncertain_outcome(&self) -> bool {
-        matches!(self.status, 500 | 502 | 504)
+        match self.status {
+            500 | 502 | 504 => true,
+            // Redis may have died between a script and its reply.
+            503 => !matches!(self.code().as_deref(), Some("paused" | "overloaded")),
+            _ => false,
+        }
     }
 
     /// Status and code, such as `202` or `409 sold_out`. The tables count responses by it.
@@ -196,4 +201,24 @@ fn json_body(body: &Value) -> Bytes {
 fn truncate(text: &str) -> &str {
     let end = text.char_indices().nth(300).map_or(text.len(), |(index, _)| index);
     &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_that_the_app_decided_is_certain() {
+        let is_uncertain = |status, body: &'static str| {
+            let body = Bytes::from_static(body.as_bytes());
+            Response { sent_at: Instant::now(), status, retry_after: None, etag: None, body }.has_uncertain_outcome()
+        };
+        for (status, body) in [(500, ""), (502, ""), (503, ""), (503, r#"{"code": "not_ready"}"#), (504, "")] {
+            assert!(is_uncertain(status, body), "{status} {body}");
+        }
+        for (status, body) in [(409, ""), (429, ""), (503, r#"{"code": "paused"}"#), (503, r#"{"code": "overloaded"}"#)]
+        {
+            assert!(!is_uncertain(status, body), "{status} {body}");
+        }
+    }
 }

@@ -39,16 +39,18 @@ pub struct RecoveredOrders {
 
 /// Lists the orders of each buyer whose reservation has an uncertain outcome and no order.
 /// Requires that all orders are in the ledger.
-pub async fn recover_orders(run: &RunContext, reports: &[VisitReport]) -> RecoveredOrders {
+pub async fn recover_orders(run: &RunContext, reports: &[VisitReport]) -> Result<RecoveredOrders> {
     let observed = reports.iter().flat_map(|report| report.orders.iter().map(|order| order.order_no.clone()));
     let mut known: BTreeSet<String> =
         reports.iter().flat_map(|report| report.order_nos.clone()).chain(observed).collect();
     let mut recovered = RecoveredOrders::default();
-    for report in reports {
-        if !report.outcome_uncertain || !report.order_nos.is_empty() {
-            continue;
-        }
-        let Some(orders) = list_orders(run, report.index).await else {
+    let mut uncertain: Vec<_> =
+        reports.iter().filter(|report| report.outcome_uncertain && report.order_nos.is_empty()).collect();
+    // Of two visits of a buyer, the one that was not refused made the order.
+    uncertain.sort_by_key(|report| report.refused);
+    let lists = fan_out(uncertain.len(), async |n| Ok(list_orders(run, uncertain[n].index).await)).await?;
+    for (report, orders) in uncertain.into_iter().zip(lists) {
+        let Some(orders) = orders else {
             recovered.unknown_outcomes += 1;
             continue;
         };
@@ -62,7 +64,7 @@ pub async fn recover_orders(run: &RunContext, reports: &[VisitReport]) -> Recove
             recovered.orders.push(order);
         }
     }
-    recovered
+    Ok(recovered)
 }
 
 async fn list_orders(run: &RunContext, index: usize) -> Option<Vec<ObservedOrder>> {

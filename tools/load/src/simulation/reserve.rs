@@ -16,9 +16,9 @@ const GATE_RETRY_DELAY: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub struct Attempt {
     pub outcome: Outcome,
-    /// Whether the outcome of a try is unknown: its response was lost, or was 500, 502 or 504. The app may then have an
-    /// order that the buyer does not know of.
-    pub outcome_uncertain: bool,
+    /// When the first try was sent whose outcome is unknown: its response was lost, or said nothing of it
+    /// ([`Response::has_uncertain_outcome`]). The app may then have an order that the buyer does not know of.
+    pub uncertain_since: Option<Instant>,
 }
 
 #[derive(Debug, Clone)]
@@ -50,26 +50,28 @@ pub async fn reserve(run: &RunContext, index: usize, due: Instant) -> Attempt {
     let deadline = due + run.options.retry_timeout();
     let mut gate_view = run.gate.clone();
     let mut backoff = Backoff::default();
-    let first_due = due;
     let mut due = due;
-    let mut outcome_uncertain = false;
+    let mut uncertain_since = None;
     let mut responses = 0;
     let mut last_label = "no start key".to_owned();
     let mut quantity = visit.quantity;
     loop {
         let Some(start_key) = gate::wait_for_start_key(&mut gate_view, deadline).await else {
-            return Attempt { outcome: Outcome::GaveUp(format!("gate shut, {last_label}")), outcome_uncertain };
+            return Attempt { outcome: Outcome::GaveUp(format!("gate shut, {last_label}")), uncertain_since };
         };
         let ticket = &run.tickets[index].ticket;
         let call = run.activity.reservation(visit.sku, quantity, ticket, &start_key);
+        let asked_at = Instant::now();
         let outcome = run.app.send(Step::Reserve, due, &call).await;
         let next_step = match outcome {
             Ok(response) => {
-                let requested_at = if outcome_uncertain { first_due } else { response.sent_at };
-                outcome_uncertain |= response.has_uncertain_outcome();
+                if response.has_uncertain_outcome() {
+                    uncertain_since.get_or_insert(response.sent_at);
+                }
+                let requested_at = uncertain_since.unwrap_or(response.sent_at);
                 responses += 1;
                 let is_sold_out = response.code().as_deref() == Some("sold_out");
-                if is_sold_out && quantity > 1 && run.options.line.is_on() && !outcome_uncertain {
+                if is_sold_out && quantity > 1 && run.options.line.is_on() && uncertain_since.is_none() {
                     quantity = 1; // One unit can be waited for.
                     NextStep::Retry(Duration::ZERO, response.label())
                 } else {
@@ -77,16 +79,18 @@ pub async fn reserve(run: &RunContext, index: usize, due: Instant) -> Attempt {
                 }
             }
             Err(error) => {
-                outcome_uncertain |= error != RequestError::ConnectFailed;
+                if error != RequestError::ConnectFailed {
+                    uncertain_since.get_or_insert(asked_at);
+                }
                 NextStep::Retry(backoff.next_delay(), error.to_string())
             }
         };
         match next_step {
-            NextStep::Finish(outcome) => return Attempt { outcome, outcome_uncertain },
+            NextStep::Finish(outcome) => return Attempt { outcome, uncertain_since },
             NextStep::Retry(delay, label) => {
                 due = Instant::now() + delay;
                 if due >= deadline {
-                    return Attempt { outcome: Outcome::GaveUp(label), outcome_uncertain };
+                    return Attempt { outcome: Outcome::GaveUp(label), uncertain_since };
                 }
                 last_label = label;
                 tokio::time::sleep(delay).await;

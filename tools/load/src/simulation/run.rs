@@ -118,7 +118,7 @@ async fn run_sale(run: &Arc<RunContext>, starts_at: Instant) -> Result<SaleOutco
     let stock = sampler.stop();
 
     progress.begin(&progress.checking);
-    let recovered = reconcile::recover_orders(run, &reports).await;
+    let recovered = reconcile::recover_orders(run, &reports).await?;
     let stock_samples = stock.iter().map(|sample| sample.stock.clone()).collect();
     let observations =
         Observations { unoffered, ..reconcile::collect_observations(run, reports, recovered, stock_samples).await? };

@@ -23,7 +23,7 @@ pub struct VisitReport {
     pub order_nos: Vec<String>,
     /// How it ended, as the report counts it, such as `accepted` or `409 sold_out`.
     pub outcome: String,
-    /// Whether the outcome of a try is unknown, as in [`super::reserve::Attempt`].
+    /// Whether the outcome of a try is unknown, as in [`super::reserve::Attempt::uncertain_since`].
     pub outcome_uncertain: bool,
     /// Whether the ticket was refused for good at least once, by a refusal that says that it made no order.
     pub refused: bool,
@@ -87,14 +87,15 @@ async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitRep
     };
     let mut report = VisitReport {
         order_nos: accepted.iter().map(|accepted| accepted.order.order_no.clone()).collect(),
-        outcome_uncertain: attempts.iter().any(|attempt| attempt.outcome_uncertain),
+        outcome_uncertain: attempts.iter().any(|attempt| attempt.uncertain_since.is_some()),
         refused: attempts
             .iter()
             .any(|attempt| matches!(&attempt.outcome, Outcome::Refused(label) if label != "409 sold_out")),
         ..VisitReport::new(index, outcome)
     };
     // Either request of a double click may have made the order.
-    let requested_at = accepted.iter().map(|accepted| accepted.requested_at).min();
+    let uncertain_since = attempts.iter().filter_map(|attempt| attempt.uncertain_since);
+    let requested_at = accepted.iter().map(|accepted| accepted.requested_at).chain(uncertain_since).min();
     if let Some((first, requested_at)) = accepted.into_iter().min_by_key(|accepted| accepted.at).zip(requested_at) {
         run.progress.orders.inc_length(1);
         report.orders.push(drive_order(&run, index, Accepted { requested_at, ..first }).await);
