@@ -33,6 +33,9 @@ pub struct Order {
     pub status: OrderStatus,
     pub sku: String,
     pub quantity: u32,
+    /// While it waits: how many wait ahead of it. The ledger, which may be behind, does not say.
+    #[serde(default)]
+    pub ahead: Option<u64>,
     /// Why it has its status.
     #[serde(default)]
     pub reason: Option<String>,

@@ -23,6 +23,10 @@ pub enum Fault {
     None,
     /// Loses every third response to a reservation, after the order was made.
     LosesResponses,
+    /// Answers every third reservation `503 not_ready`, after the order was made: Redis died before its reply.
+    LosesRedisReplies,
+    /// For a second and a half after an offer, shows every third entry as waiting: Redis is away, and the ledger behind.
+    LedgerIsBehind,
     /// Breaks every connection from 0.25 s to 2 s after the start.
     DownAfterStart,
     /// Sells up to three units more than it has; its own figures agree with that.
@@ -57,6 +61,8 @@ struct Order {
     /// Why the line ended for it; empty for an order that got units.
     reason: &'static str,
     created_at: Instant,
+    /// When its unit was offered, if it waited.
+    offered_at: Option<Instant>,
 }
 
 impl Order {
@@ -248,8 +254,12 @@ impl FakeActivity {
                 }
             }
         };
-        if fault == Fault::LosesResponses && self.reservations.is_multiple_of(3) {
-            return None;
+        if self.reservations.is_multiple_of(3) {
+            match fault {
+                Fault::LosesResponses => return None,
+                Fault::LosesRedisReplies => return problem(503, "not_ready"),
+                _ => {}
+            }
         }
         Some((202, self.document(&order_no)))
     }
@@ -263,14 +273,20 @@ impl FakeActivity {
     ) -> String {
         let order_no = format!("{activity}.{:08}", self.orders.len());
         let (user, ticket, sku) = (user.to_owned(), ticket.to_owned(), sku.to_owned());
-        let order = Order { user, ticket, sku, quantity, status, reason: "", created_at: Instant::now() };
+        let order =
+            Order { user, ticket, sku, quantity, status, reason: "", created_at: Instant::now(), offered_at: None };
         self.orders.insert(order_no.clone(), order);
         order_no
     }
 
     fn document(&self, order_no: &str) -> Value {
         let order = &self.orders[order_no];
-        json!({"order_no": order_no, "status": order.status, "sku": order.sku, "quantity": order.quantity, "reason": order.reason})
+        let mut document = json!({"order_no": order_no, "status": order.status, "sku": order.sku,
+                                  "quantity": order.quantity, "reason": order.reason});
+        if order.status == "waiting" {
+            document["ahead"] = self.waiting(&order.sku).take_while(|other| *other != order_no).count().into();
+        }
+        document
     }
 
     fn orders_of(&self, user: &str) -> Vec<Value> {
@@ -296,7 +312,11 @@ impl FakeActivity {
         if order.ticket != bearer && order.user != bearer {
             return problem(401, "unauthenticated");
         }
-        Some((200, self.document(order_no)))
+        let mut document = self.document(order_no);
+        if fault == Fault::LedgerIsBehind && order.is_offer_hidden(order_no) {
+            document["status"] = "waiting".into(); // And no `ahead`.
+        }
+        Some((200, document))
     }
 
     fn pay(&mut self, fault: Fault, order_no: &str) -> Reply {

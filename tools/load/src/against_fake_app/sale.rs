@@ -107,6 +107,16 @@ async fn a_line_is_served_and_robots_get_nothing() {
 }
 
 #[tokio::test]
+async fn redis_that_dies_or_is_away_during_a_line_breaks_no_invariant() {
+    let faults = [Fault::LosesRedisReplies, Fault::LedgerIsBehind];
+    let reports = join_all(faults.map(|fault| run_sale_with(fault, LINE))).await;
+    for (fault, report) in faults.into_iter().zip(reports) {
+        assert_eq!(report.verdict.exit_code(), 0, "{fault:?}\n{}", report.text());
+        assert!(report.line.as_ref().is_some_and(|line| line.offered >= 10), "{}", report.text());
+    }
+}
+
+#[tokio::test]
 async fn every_violation_of_the_line_is_found_by_its_check() {
     let sales = [(Fault::ServesRobots, "I8"), (Fault::PassesOver, "I9"), (Fault::NeverEndsLine, "I9")];
     let flags = format!("{LINE} --retry-timeout 4");

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 
 use self::line::Wait;
 use super::plan::Intent;
-use crate::wire::{LedgerStock, OrderStatus, SkuAudit, SkuStock};
+use crate::wire::{LedgerStock, Order, OrderStatus, SkuAudit, SkuStock};
 
 /// Everything that the verdict checks. Times count from the start of the run.
 #[derive(Debug, Clone, Default)]
@@ -134,6 +134,27 @@ pub enum LastSeen {
     Unreadable,
 }
 
+/// What one poll of an order showed.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub end: LastSeen,
+    pub reason: Option<String>,
+    /// Whether it had a place in the line. Only Redis, which makes the offers, knows the place.
+    pub has_place: bool,
+}
+
+impl From<Order> for Seen {
+    fn from(order: Order) -> Self {
+        Self { end: LastSeen::Status(order.status), reason: order.reason, has_place: order.ahead.is_some() }
+    }
+}
+
+impl From<LastSeen> for Seen {
+    fn from(end: LastSeen) -> Self {
+        Self { end, reason: None, has_place: false }
+    }
+}
+
 impl ObservedOrder {
     /// An order that nothing is known of but that it was live at `seen`.
     pub fn new(order_no: String, user: String, sku: String, quantity: u32, seen: Duration) -> Self {
@@ -173,11 +194,12 @@ impl ObservedOrder {
         if self.status().is_some_and(OrderStatus::is_live) { self.quantity.into() } else { 0 }
     }
 
-    /// Records a poll that was sent at `asked_at` and answered at `answered_at`.
-    pub fn record(&mut self, end: LastSeen, reason: Option<String>, asked_at: Duration, answered_at: Duration) {
+    /// Records what a poll showed that was sent at `asked_at` and answered at `answered_at`.
+    pub fn record(&mut self, seen: Seen, asked_at: Duration, answered_at: Duration) {
+        let Seen { end, reason, has_place } = seen;
         (self.end, self.reason) = (end, reason);
         match end {
-            LastSeen::Status(OrderStatus::Waiting) => self.record_waiting(asked_at),
+            LastSeen::Status(OrderStatus::Waiting) => self.record_waiting(has_place.then_some(asked_at)),
             LastSeen::Status(status) if !self.is_entry() => self.record_offer(status, answered_at),
             _ => {}
         }
@@ -246,12 +268,8 @@ pub mod tests {
         order.live_intervals = vec![Interval { from: Duration::from_secs(1), until: Duration::from_secs(1) }];
         order.safe_until = Duration::from_secs(10);
         for (status, asked_at) in statuses {
-            order.record(
-                LastSeen::Status(*status),
-                None,
-                Duration::from_secs(*asked_at),
-                Duration::from_secs(asked_at + 1),
-            );
+            let seen = LastSeen::Status(*status).into();
+            order.record(seen, Duration::from_secs(*asked_at), Duration::from_secs(asked_at + 1));
         }
         order.live_intervals.into_iter().map(seconds).collect()
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{
     context::RunContext,
     line::wait_in_line,
-    observations::{Confirmation, LastSeen, ObservedOrder, safe_until},
+    observations::{Confirmation, ObservedOrder, safe_until},
     payments::Payer,
     plan::Intent,
     reserve::Accepted,
@@ -57,7 +57,7 @@ pub async fn drive_order(run: &RunContext, index: usize, accepted: Accepted) -> 
 pub fn observe(run: &RunContext, index: usize, accepted: &Accepted) -> ObservedOrder {
     let visit = &run.visits[index];
     let (requested_at, at) = (run.since_start(accepted.requested_at), run.since_start(accepted.at));
-    let Order { order_no, sku, quantity, status, .. } = accepted.order.clone();
+    let Order { order_no, sku, quantity, .. } = accepted.order.clone();
     let mut order = ObservedOrder {
         requested_at,
         safe_until: safe_until(requested_at, run.options.pay_timeout()),
@@ -65,7 +65,7 @@ pub fn observe(run: &RunContext, index: usize, accepted: &Accepted) -> ObservedO
         intent: visit.intent,
         ..ObservedOrder::new(order_no, run.user_id(visit.buyer), sku, quantity, at)
     };
-    order.record(LastSeen::Status(status), None, requested_at, at);
+    order.record(accepted.order.clone().into(), requested_at, at);
     order
 }
 

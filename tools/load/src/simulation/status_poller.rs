@@ -7,7 +7,7 @@ use http::header::HeaderValue;
 
 use super::{
     context::RunContext,
-    observations::{LastSeen, ObservedOrder},
+    observations::{LastSeen, ObservedOrder, Seen},
 };
 use crate::{
     http::{Call, Response},
@@ -23,13 +23,14 @@ pub struct StatusPoller<'a> {
     run: &'a RunContext,
     index: usize,
     use_user_token: bool,
-    etag: Option<HeaderValue>,
+    /// What was last seen, with its `ETag`.
+    last: Option<(HeaderValue, Seen)>,
 }
 
 impl<'a> StatusPoller<'a> {
     /// A poller for the order of visit `index`.
     pub fn new(run: &'a RunContext, index: usize) -> Self {
-        Self { run, index, use_user_token: false, etag: None }
+        Self { run, index, use_user_token: false, last: None }
     }
 
     /// Uses the user's token from the start: a ticket may have expired.
@@ -43,20 +44,18 @@ impl<'a> StatusPoller<'a> {
         let response = self.fetch(&order.order_no, deadline).await;
         let Ok(response) = response else {
             order.end = LastSeen::Unreadable;
-            self.etag = None;
+            self.last = None;
             return POLL_INTERVAL;
         };
-        let (end, reason) = match response.status {
-            200 => response
-                .parse::<Order>()
-                .map_or((LastSeen::Unreadable, None), |seen| (LastSeen::Status(seen.status), seen.reason)),
-            304 => (order.end, order.reason.clone()),
-            404 => (LastSeen::Missing, None),
-            _ => (LastSeen::Unreadable, None),
+        let seen = match (response.status, self.last.take()) {
+            (200, _) => response.parse::<Order>().map_or(LastSeen::Unreadable.into(), Seen::from),
+            (304, Some((_, seen))) => seen,
+            (404, _) => LastSeen::Missing.into(),
+            _ => LastSeen::Unreadable.into(),
         };
-        order.record(end, reason, asked_at, self.run.since_start(Instant::now()));
-        if response.status != 304 {
-            self.etag = response.etag.filter(|_| order.status().is_some());
+        order.record(seen.clone(), asked_at, self.run.since_start(Instant::now()));
+        if order.status().is_some() {
+            self.last = response.etag.map(|etag| (etag, seen));
         }
         response.retry_after.unwrap_or(POLL_INTERVAL) + Duration::from_millis(fastrand::u64(0..200))
     }
@@ -88,7 +87,7 @@ impl<'a> StatusPoller<'a> {
             let authorization =
                 if self.use_user_token { &self.run.user_tokens[buyer] } else { &self.run.tickets[self.index].bearer };
             let call = Call {
-                etag: self.etag.clone(),
+                etag: self.last.as_ref().map(|(etag, _)| etag.clone()),
                 ..Call::get(format!("/api/orders/{order_no}")).with_authorization(authorization)
             };
             let response = self.run.app.send_with_retry(Step::Status, &call, deadline).await?;

@@ -1,8 +1,8 @@
 //! The line of the in-memory app.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{FakeActivity, Fault, Reply};
+use super::{FakeActivity, Fault, Order, Reply};
 
 impl FakeActivity {
     pub(super) fn close(&mut self, fault: Fault) -> Reply {
@@ -33,7 +33,8 @@ impl FakeActivity {
             let Some(order_no) = next.cloned() else { return };
             *self.left.get_mut(sku).unwrap() -= 1;
             let order = self.orders.get_mut(&order_no).unwrap();
-            (order.status, order.created_at) = ("queued", Instant::now());
+            let now = Instant::now();
+            (order.status, order.created_at, order.offered_at) = ("queued", now, Some(now));
         }
     }
 
@@ -56,5 +57,13 @@ impl FakeActivity {
             return Err("sold_out");
         }
         Ok(self.add_order(activity, (user, ticket, sku, 1), "waiting"))
+    }
+}
+
+impl Order {
+    /// Whether a ledger that is behind has the entry, but not its offer.
+    pub(super) fn is_offer_hidden(&self, order_no: &str) -> bool {
+        let is_new = self.offered_at.is_some_and(|at| at.elapsed() < Duration::from_millis(1_500));
+        is_new && order_no.ends_with(['0', '3', '6', '9'])
     }
 }

@@ -10,7 +10,7 @@ use crate::wire::OrderStatus;
 /// An order's time in the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Wait {
-    /// It certainly waited until this time, from its `202` on.
+    /// It certainly waited until this time, from its `202` on; 0 if only the ledger said that it waits.
     #[serde(serialize_with = "as_millis")]
     pub until: Duration,
     /// When it was first seen with a unit.
@@ -38,12 +38,13 @@ impl ObservedOrder {
         self.wait?.offered_at
     }
 
-    /// Records a poll, sent at `asked_at`, that showed the order waiting.
-    pub(super) fn record_waiting(&mut self, asked_at: Duration) {
-        let wait = self.wait.get_or_insert(Wait { until: asked_at, offered_at: None });
+    /// Records a poll that showed the order waiting; `certain_at` is when it was sent if the order had its place. The ledger
+    /// shows an order waiting until its offer is written.
+    pub(super) fn record_waiting(&mut self, certain_at: Option<Duration>) {
+        let wait = self.wait.get_or_insert(Wait { until: Duration::ZERO, offered_at: None });
         // One that the app took back its offer from waits again, which I9 does not judge.
         if wait.offered_at.is_none() {
-            wait.until = asked_at;
+            wait.until = certain_at.unwrap_or(wait.until);
         }
         self.live_intervals.clear();
     }
@@ -64,7 +65,7 @@ impl ObservedOrder {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{LastSeen, test_sales::correct_sale, tests::seconds},
+        super::{LastSeen, Seen, test_sales::correct_sale, tests::seconds},
         *,
     };
 
@@ -72,15 +73,16 @@ mod tests {
     fn an_order_that_waited_is_live_from_the_poll_that_shows_its_unit() {
         let mut order = correct_sale().orders[0].clone();
         order.offer_timeout = Duration::from_secs(11);
-        for (status, asked_at) in
-            [(OrderStatus::Waiting, 3), (OrderStatus::Waiting, 5), (OrderStatus::Queued, 8), (OrderStatus::Paid, 9)]
-        {
-            order.record(
-                LastSeen::Status(status),
-                None,
-                Duration::from_secs(asked_at),
-                Duration::from_secs(asked_at + 1),
-            );
+        for (status, has_place, asked_at) in [
+            (OrderStatus::Waiting, true, 3),
+            (OrderStatus::Waiting, true, 5),
+            // From a ledger that does not have its offer.
+            (OrderStatus::Waiting, false, 7),
+            (OrderStatus::Queued, false, 8),
+            (OrderStatus::Paid, false, 9),
+        ] {
+            let seen = Seen { end: LastSeen::Status(status), reason: None, has_place };
+            order.record(seen, Duration::from_secs(asked_at), Duration::from_secs(asked_at + 1));
         }
         assert_eq!(order.wait, Some(Wait { until: Duration::from_secs(5), offered_at: Some(Duration::from_secs(9)) }));
         assert_eq!(order.safe_until, Duration::from_secs(15));
