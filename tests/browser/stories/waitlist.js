@@ -84,7 +84,7 @@ test("a buyer leaves the waitlist after confirming, and the button of the sale l
   await untilText(page, "headline", "You left the waitlist");
   expect(await stock(id)).toMatchObject({ waiting: 0 });
   await page.getByTestId("nav-orders").click();
-  await untilText(page, "order-link", "Cancelled");
+  await untilText(page, "order-link", "Left the waitlist");
 });
 
 test("a buyer who leaves when a unit was just offered keeps it", async ({ page }) => {

@@ -135,7 +135,7 @@ function openOrder({ order_no: orderNo }) {
 const CALM = ["sold_out", "insufficient_stock", "price_changed", "ended"];
 
 function showRefusal(error, item, quantity, gate) {
-  const { code, left, amount, currency } = error;
+  const { code, left, amount, currency, orderNo } = error;
   if (code === "unauthenticated") return void shell.signInAgain();
   const change = (members) => {
     state.activity = { ...state.activity, skus: state.activity.skus.map((known) => (known.sku === item.sku ? { ...known, ...members } : known)) };
@@ -152,6 +152,8 @@ function showRefusal(error, item, quantity, gate) {
     change({ price: amount / quantity, currency });
     void gate.refresh();
   }
+  // They wait already, perhaps with another device.
+  if (code === "limit_reached" && orderNo) return openOrder({ order_no: orderNo });
   if (code === "limit_reached") {
     state.atLimit = { sku: item.sku, quantity };
     ownOrders.noteOrder();

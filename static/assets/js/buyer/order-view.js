@@ -85,15 +85,17 @@ function renderBought(order, sale) {
   boughtShown = `${image} ${item}`;
 }
 
-function renderQueue({ order_no: orderNo, status, ahead = 0, estimated_wait_ms: wait = 0 }) {
+function renderQueue({ order_no: orderNo, status, ahead, estimated_wait_ms: wait = 0 }) {
   const key = `stampede.longest_queue.${orderNo}`;
   const isShown = status === "waiting" || status === "queued";
   setVisible(byId("queue"), isShown);
   if (!isShown) return tab.removeItem(key);
+  setText(byId("ahead"), placeText({ status, ahead }));
+  // The server cannot say it now: the meter stays.
+  if (ahead === undefined) return;
   // In the tab, so that a reload does not begin again.
   const longest = Math.max(Number(tab.getItem(key)), ahead);
   tab.setItem(key, String(longest));
-  setText(byId("ahead"), placeText({ status, ahead }));
   const minutes = Math.ceil(wait / 60_000);
   setText(byId("wait"), minutes > 1 ? t("order.wait", { minutes: count(minutes) }) : wait > 1_000 ? t("order.wait_short") : "");
   byId("queue-fill").style.setProperty("--share", longest ? 1 - ahead / longest : 1);

@@ -15,12 +15,17 @@ export function orderText(key, { amount, checkout }, values) {
 /** The price of an order, or that it has none. */
 export const amountText = ({ amount, currency }) => (amount === 0 ? t("order.free") : money(amount, currency));
 
-/** How many are ahead of an order in the queue or the line; empty if that is not known. */
+/** How many are ahead of an order in the queue or the line; without Redis, the server does not know it. */
 export function placeText({ status, ahead }) {
-  if (!Number.isInteger(ahead)) return "";
+  if (!Number.isInteger(ahead)) return t("order.place_kept");
   const [some, none] = status === "waiting" ? ["order.place", "order.first"] : ["order.ahead", "order.next"];
   return t(ahead > 0 ? some : none, { ahead: count(ahead) });
 }
+
+const LINE_ENDS = { left_line: "left_line", sale_ended: "sale_ended", removed_by_operator: "removed", limit_reached: "removed", banned: "removed" };
+
+/** The status of an order, or how its wait in the line ended. */
+export const endOf = ({ status, reason }) => (["cancelled", "expired"].includes(status) ? LINE_ENDS[reason] ?? status : status);
 
 /** The last eight characters of an order's ULID, in groups of four: short enough to read out. */
 export const orderCode = (orderNo) => orderNo.slice(-8).replace(/^.{4}/, "$&-");

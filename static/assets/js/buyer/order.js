@@ -12,7 +12,7 @@ import * as addressForm from "./address.js";
 import * as lostOrder from "./lost-order.js";
 import { showNotice } from "./notice.js";
 import * as view from "./order-view.js";
-import { orderCode, orderText } from "./order-words.js";
+import { endOf, orderCode, orderText } from "./order-words.js";
 import * as payNotification from "./pay-notification.js";
 
 /** How long the renewal of a sign-in may be overdue until a buyer who waits is asked to sign in again, in milliseconds. */
@@ -25,9 +25,6 @@ const orderNo = new URLSearchParams(location.search).get("order_no") ?? "";
 /** Whether the buyer comes from the payment page, after paying there. */
 let hasPaid = new URLSearchParams(location.search).get("payment") === "done";
 const activity = orderNo.slice(0, orderNo.lastIndexOf("."));
-
-/** What is shown of a wait in the line that has ended, by the reason. */
-const LINE_ENDS = { left_line: "left_line", sale_ended: "sale_ended", removed_by_operator: "removed", limit_reached: "removed", banned: "removed" };
 
 /** Present if this tab has shown that the buyer waits in the line. */
 const HAS_WAITED = `stampede.waited.${orderNo}`;
@@ -186,11 +183,10 @@ function render() {
   renderTimes();
 }
 
-/** The order's status; of one that waits for payment also `confirming` or `declined`; of a wait that ended, one of `LINE_ENDS`. */
+/** The order's status; of one that waits for payment also `confirming` or `declined`; of a wait that ended, how. */
 function stateToShow() {
-  const { status, reason, checkout_url: url, declined_at: declinedAt = null } = order;
-  if (["cancelled", "expired"].includes(status)) return LINE_ENDS[reason] ?? status;
-  if (status !== "pending_payment") return status;
+  const { status, checkout_url: url, declined_at: declinedAt = null } = order;
+  if (status !== "pending_payment") return endOf(order);
   // The last payment may have been declined after the buyer was sent back, or by a session that ended: it has no address.
   // An earlier decline says nothing about the payment that the buyer comes from.
   if (hasPaid && url && declinedAt === tab.getItem(DECLINE_SHOWN)) return "confirming";

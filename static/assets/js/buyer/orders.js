@@ -7,7 +7,7 @@ import { localized, t } from "../shared/i18n.js";
 import { explainOrder } from "../shared/problems.js";
 import * as session from "../shared/session.js";
 import * as shell from "../shared/shell.js";
-import { amountText, itemName, orderText, placeText } from "./order-words.js";
+import { amountText, endOf, itemName, orderText, placeText } from "./order-words.js";
 
 const PAGE_SIZE = 20;
 
@@ -107,7 +107,7 @@ function createRow(order) {
 
   function render() {
     chip.dataset.status = row.order.status;
-    setText(chip, orderText(`status.${row.order.status}`, row.order));
+    setText(chip, orderText(`status.${endOf(row.order)}`, row.order));
     setText(more, (row.order.status === "waiting" && placeText(row.order)) || dayAndTime(order.created_at));
     renderTimeLeft();
   }

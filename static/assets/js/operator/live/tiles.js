@@ -1,6 +1,7 @@
 // The current figures of a sale: four in large type, and the rates of the last second.
 
 import { byId, el, setText } from "../../shared/dom.js";
+import { count } from "../../shared/format.js";
 import { revenueText, soldText } from "../sale-states.js";
 import { t } from "../words.js";
 import { formatRate, formatUnits } from "./figures.js";
@@ -19,6 +20,7 @@ const RATES = [
   ["paid-per-second", ({ paid }) => formatRate(paid)],
   ["refusals-per-second", ({ refused }) => formatRate(refused && total(refused))],
   ["queue", ({ queue }) => formatUnits(queue)],
+  ["offers", (_, { offers: { made, paid } }) => (made ? t("offers.paid", { made: count(made), paid: count(paid) }) : "–")],
 ];
 
 /** Fills `#tiles` and `#rates`. `update(sample, stats)` shows the latest sample of the history. */
