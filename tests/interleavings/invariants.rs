@@ -153,7 +153,7 @@ pub async fn check(
             Pause
                 if !workflows.contains(&Rebuild)
                     && *outcome == Outcome::Done
-                    && stored.state != ActivityState::Paused =>
+                    && stored.state == ActivityState::Published =>
             {
                 return Err("the pause was undone".to_owned());
             }
