@@ -99,7 +99,7 @@ async function loadStats() {
   views ??= await makeViews();
   const samples = views.history.add(stats);
   const sums = sumOf(stats.skus);
-  views.tiles.update(samples[samples.length - 1], { ...sums, revenue: stats.revenue });
+  views.tiles.update(samples[samples.length - 1], { ...sums, revenue: stats.revenue, offers: stats.offers });
   views.chart.update(samples, marksOf(sale, changes));
   views.stock.update(stats.skus, sale.line?.mode === "waitlist");
   showCounts("orders-by-status", "status", stats.orders);
