@@ -11,6 +11,7 @@ use std::{
 use domain::{
     activity::ActivityState,
     ids::{ShortCode, UserId},
+    money::Money,
     order::OrderStatus,
     settings::Retention,
     time::Millis,
@@ -23,14 +24,14 @@ use operations::{
 };
 use orders::{
     dead_letters::{self, Cursor},
-    ledger::{events, order_rows, order_search::Search},
+    ledger::{events, line_entries, order_rows, order_search::Search},
 };
 use payments::{
     callbacks::{disputes::receive, parked},
     commands::refund_by_operator,
     ledger::{books, callback_rows, disputes::list_for_orders, refunds, unprocessed},
 };
-use sale::ledger::activities;
+use sale::{ledger::activities, reserve::Position};
 use stores::{
     Sql,
     ports::{Dialect, SqlValue},
@@ -374,5 +375,45 @@ async fn lists_of_activities_read_as_many_as_they_show() {
             let plan = format!("{:?}", fixture.sql.run(&format!("{explain} {statement}"), params).await.unwrap());
             assert!(plan.contains("activities_by_end") && !plan.contains("TEMP B-TREE"), "{ledger}: {plan}");
         }
+    }
+}
+
+#[tokio::test]
+async fn the_writer_looks_up_the_users_of_a_batch_in_a_long_line() {
+    for ledger in LEDGERS {
+        let fixture = new_fixture(ledger, 3, 3).await;
+        let sql = &fixture.sql;
+        let insert = format!(
+            "INSERT INTO line_entries {} SELECT ?1 || '.' || n, ?1, 'phone', 'user ' || n, 1, 'EUR', n, 1, n, 'waiting', '', n \
+             FROM numbers",
+            numbers_to(20_000)
+        );
+        let rows = insert.replace("?1", &format!("'{}'", fixture.activity));
+        sql.run(&rows, Vec::new()).await.unwrap();
+        let entry = line_entries::Entry {
+            order_no: fixture.order_no(1),
+            user: UserId::parse("user 7").unwrap(),
+            sku: fixture.sku.clone(),
+            money: Money::new(1, "EUR"),
+            created_at: NOW,
+            place: Position { epoch: 1, sequence: 20_001 },
+            ended: String::new(),
+        };
+        for with_statistics in [false, true] {
+            if with_statistics {
+                sql.run("ANALYZE", Vec::new()).await.unwrap();
+            }
+            let recording = Recording(sql, RefCell::default());
+            line_entries::write(&recording, &fixture.activity, &[&entry], NOW).await.unwrap();
+            let explain = if ledger == "sqlite" { "EXPLAIN QUERY PLAN" } else { "EXPLAIN" };
+            for (statement, params) in recording.1.take() {
+                let plan = format!("{:?}", sql.run(&format!("{explain} {statement}"), params).await.unwrap());
+                let reads_all =
+                    ["Seq Scan on line_entries", "SCAN line_entries", "SCAN earlier", "line_entries_in_order"];
+                assert!(!reads_all.iter().any(|step| plan.contains(step)), "{ledger}: {plan}");
+            }
+        }
+        let waiting = "SELECT order_no FROM line_entries WHERE user_id = 'user 7' AND state = 'waiting'";
+        assert_eq!(sql.run(waiting, Vec::new()).await.unwrap(), [[fixture.order_no(1).to_string().into()]], "{ledger}");
     }
 }
