@@ -80,15 +80,30 @@ pub async fn write<S: Sql>(
             json!([order_no, sku, user, amount, currency, created_at.0, place.epoch, place.sequence, state, ended])
         })
         .collect();
-    let params: Vec<SqlValue> = vec![json!(rows).to_string().into(), activity.as_str().into(), now.0.into()];
-    for statement in [include_str!("../../sql/line/supersede.sql"), include_str!("../../sql/line/write.sql")] {
-        sql.run(&with_rows(sql.dialect(), statement), params.clone()).await?;
+    let mut params: Vec<SqlValue> = vec![json!(rows).to_string().into(), activity.as_str().into()];
+    let find = with_rows(sql.dialect(), include_str!("../../sql/line/find_earlier.sql"));
+    let earlier = sql.run(&find, params.clone()).await?;
+    if !earlier.is_empty() {
+        leave_for_later(sql, earlier, now).await?;
     }
+    params.push(now.0.into());
+    sql.run(&with_rows(sql.dialect(), include_str!("../../sql/line/write.sql")), params).await?;
     let statement =
         format!("SELECT order_no FROM line_entries WHERE order_no IN ({})", sql.dialect().json_values("?1"));
     let numbers = json!(by_number.keys().collect::<Vec<_>>()).to_string();
     let found = sql.run(&statement, vec![numbers.into()]).await?;
     found.into_iter().map(|row| RowReader::new(row).parse(OrderNo::parse)).collect()
+}
+
+/// Ends entries whose users have joined again.
+async fn leave_for_later<S: Sql>(sql: &S, earlier: Vec<Vec<SqlValue>>, now: Millis) -> Result<(), StoreError> {
+    let numbers = earlier.into_iter().map(|row| RowReader::new(row).text()).collect::<Result<Vec<_>, _>>()?;
+    let statement = format!(
+        "UPDATE line_entries SET state = 'ended', reason = 'left_line', updated_at = CAST(?2 AS BIGINT) \
+         WHERE state = 'waiting' AND order_no IN ({})",
+        sql.dialect().json_values("?1")
+    );
+    sql.run(&statement, vec![json!(numbers).to_string().into(), now.0.into()]).await.map(|_| ())
 }
 
 /// Names the columns of the rows that are the first parameter.
