@@ -20,7 +20,10 @@ use stores::{
 use crate::scripts::{LEAVE, LINE_SKUS, OFFER};
 
 /// Most entries that one call of the script offers to: Redis serves nobody else meanwhile.
-pub const BATCH_SIZE: usize = 100;
+const BATCH_SIZE: i64 = 100;
+
+/// How many entries more than units a call looks at.
+const SPARE: i64 = 5;
 
 /// What [`offer`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -42,14 +45,14 @@ pub async fn offer<R: Redis>(redis: &R, activity: &ActivityId, batches: usize) -
     let mut skus = LINE_SKUS.run(redis, keys.all(["gate", "stats"]), Vec::new()).await?.after("found")?;
     let (mut all, mut left_to_do) = (Offered::default(), batches);
     while skus.remaining() > 0 {
-        let sku: SkuId = skus.parse()?;
+        let (sku, mut left): (SkuId, _) = (skus.parse()?, skus.int()?);
         loop {
             if left_to_do == 0 {
                 all.more = true;
                 return Ok(all);
             }
             left_to_do -= 1;
-            let users = read_head(redis, &keys, &sku).await?;
+            let users = read_head(redis, &keys, &sku, left).await?;
             if users.is_empty() {
                 break;
             }
@@ -61,7 +64,8 @@ pub async fn offer<R: Redis>(redis: &R, activity: &ActivityId, batches: usize) -
                 "offered" => {
                     all.orders += reply.int()?;
                     all.ended += reply.int()?;
-                    if reply.int()? == 0 || reply.int()? == 0 {
+                    left = reply.int()?;
+                    if left == 0 || reply.int()? == 0 {
                         break;
                     }
                 }
@@ -74,8 +78,9 @@ pub async fn offer<R: Redis>(redis: &R, activity: &ActivityId, batches: usize) -
     Ok(all)
 }
 
-async fn read_head<R: Redis>(redis: &R, keys: &Keys, sku: &SkuId) -> Result<Vec<UserId>, StoreError> {
-    let last = (BATCH_SIZE - 1).to_string();
+/// Reads who is served first by the units `left`, and some more: who may not have one is passed.
+async fn read_head<R: Redis>(redis: &R, keys: &Keys, sku: &SkuId, left: i64) -> Result<Vec<UserId>, StoreError> {
+    let last = (left + SPARE).min(BATCH_SIZE - 1).to_string();
     let args = vec![keys.line(sku).into(), "0".into(), last.into()];
     let mut reply = Reply::new(redis.command("ZRANGE", args).await?);
     let mut users = Vec::new();
