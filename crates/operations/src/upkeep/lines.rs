@@ -1,5 +1,7 @@
 //! The lines of a sweep (H1): offers what is left to those who wait, and compares the lines of both stores.
 
+use std::time::Instant;
+
 use domain::ids::ActivityId;
 use orders::{
     ledger::line_entries::{self, Waiting},
@@ -16,9 +18,9 @@ use crate::{
 /// Calls that offer units of one activity in one sweep, 100 in each.
 const BATCHES: usize = 200;
 
-/// Offers the units left of each activity in `listed` in which somebody has waited. A Redis that does not have as many who wait as
-/// the ledger, while nothing is on its way, has lost some, or had none when it was restored: its sale stops, and is rebuilt
-/// (G16).
+/// Offers the units left of each activity in `listed` whose line has had entries. A Redis that has another number of waiting
+/// buyers than the ledger, while no message is on its way, has lost some, or had none when it was restored: its sale stops, and is
+/// rebuilt (G16).
 ///
 /// # Errors
 /// [`StoreError`] of the ledger. An activity that Redis fails on is recorded in the report.
@@ -28,6 +30,7 @@ pub async fn serve<R: Redis, S: Sql>(
     listed: &[ActivityId],
     report: &mut Report,
 ) -> Result<(), StoreError> {
+    let started = Instant::now();
     for (activity, expected) in line_entries::count_waiting(sql, listed).await? {
         // First: a Redis that lost the head of a line would offer to those behind it.
         let served = match is_alike(redis, sql, &activity, expected).await {
@@ -46,6 +49,7 @@ pub async fn serve<R: Redis, S: Sql>(
             Err(error) => report.add_failure(&activity, &error),
         }
     }
+    report.add_time("line", started);
     Ok(())
 }
 
@@ -58,7 +62,7 @@ async fn is_alike<R: Redis, S: Sql>(
     expected: Waiting,
 ) -> Result<bool, StoreError> {
     let Some(found) = stats::stats(redis, activity).await? else { return Ok(true) };
-    // A SKU for which nobody has waited is not in the ledger.
+    // The ledger has no number for a SKU without entries.
     let is_right = |sku: &SkuStats| sku.waiting == expected.get(&sku.sku).copied().unwrap_or_default();
     if found.stream + found.lost > 0 || found.skus.iter().all(is_right) {
         return Ok(true);

@@ -269,7 +269,7 @@ pub async fn mark_offered<S: Sql>(sql: &S, activity: &ActivityId) -> Result<(), 
 /// How many wait for each SKU.
 pub type Waiting = BTreeMap<String, i64>;
 
-/// How many wait in the line of each activity in `listed` in which anybody has waited.
+/// How many wait in the line of each activity in `listed` whose line has had entries.
 pub async fn count_waiting<S: Sql>(
     sql: &S,
     listed: &[ActivityId],

@@ -153,10 +153,10 @@ function showRefusal(error, item, quantity, gate) {
     void gate.refresh();
   }
   // They wait already, perhaps with another device.
+  if (code === "limit_reached") ownOrders.noteOrder();
   if (code === "limit_reached" && orderNo) return openOrder({ order_no: orderNo });
   if (code === "limit_reached") {
     state.atLimit = { sku: item.sku, quantity };
-    ownOrders.noteOrder();
     void ownOrders.load();
   }
   // The bar says it.

@@ -72,10 +72,7 @@ const ACTIONS = {
 
 /** Ends a wait in the line. If a unit was offered meanwhile, shows the order, which the call would cancel. */
 async function endWait(entry, reason) {
-  const { status } = await send("GET", path(entry)).catch((error) => {
-    if (error.code !== "not_found") throw error;
-    return entry;
-  });
+  const { status } = await send("GET", path(entry));
   return status === "waiting" ? send("POST", path(entry, "/cancel"), reason) : location.assign(orderLink(entry.order_no));
 }
 
