@@ -141,6 +141,7 @@ test("an offer that is not paid in time goes to the next, and says so", async ({
   await cancel(order, buyer);
   await untilText(page, "headline", "It’s yours for");
   await untilText(page, "headline", "Time’s up");
+  await untilText(page, "order", "it goes to the next person");
   await untilOrder(next.entry, "pending_payment", next.buyer, sweep);
 });
 

@@ -33,7 +33,7 @@ export const words = {
   "order.attempts": "attempts: {attempts}",
   "order.cancel": "Cancel the order",
   "order.cancel.ask": "Cancel this order?",
-  "order.cancel.follows": "Its units go back on sale at once. It is no strike for the buyer. If a payment is on its way, the money goes back.",
+  "order.cancel.follows": "Its units go to the next buyer at once. It is no strike for the buyer. If a payment is on its way, the money goes back.",
   "order.cancel.done": "The order is cancelled.",
   "order.remove": "Remove from the waitlist",
   "order.remove.ask": "Remove this buyer from the waitlist?",

@@ -33,7 +33,7 @@ export const words = {
   "order.attempts": "尝试次数：{attempts}",
   "order.cancel": "取消订单",
   "order.cancel.ask": "取消此订单？",
-  "order.cancel.follows": "商品立即重新上架，不计入买家的违规。如有付款在途，款项会退回。",
+  "order.cancel.follows": "商品立即让给下一位买家，不计入买家的违规。如有付款在途，款项会退回。",
   "order.cancel.done": "订单已取消。",
   "order.remove": "移出候补",
   "order.remove.ask": "将此买家移出候补？",
