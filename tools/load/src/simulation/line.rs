@@ -1,4 +1,4 @@
-//! The line of a sale (H1): buyers who wait for a unit, and robots who do not.
+//! The line of a sale (H1): buyers who wait for a unit, and robots who try to get one sooner.
 
 pub mod options;
 pub mod robot;
@@ -37,5 +37,5 @@ pub async fn wait_in_line(run: &RunContext, index: usize, order: &mut ObservedOr
         let deadline = Instant::now() + run.options.retry_timeout();
         poller.poll_until(order, deadline, |status| status != OrderStatus::Waiting).await;
     }
-    run.line.exit();
+    run.line.begin_acting();
 }

@@ -40,6 +40,8 @@ pub struct Observations {
     pub refunded_overpayments: BTreeSet<String>,
     /// SKUs of which units were free after a sweep, and still after the next one, while buyers waited; `None` without a line.
     pub unoffered: Option<BTreeSet<String>>,
+    /// Reservations of robots that were answered; `None` without robots.
+    pub robot_tries: Option<usize>,
     /// Orders among the dead letters. `None` if the admin API did not respond.
     pub dead_letters: Option<BTreeSet<String>>,
 }

@@ -28,6 +28,9 @@ pub async fn drive_order(run: &RunContext, index: usize, accepted: Accepted) -> 
     let visit = &run.visits[index];
     let mut order = observe(run, index, &accepted);
     let mut poller = StatusPoller::new(run, index);
+    if visit.is_robot {
+        poller = poller.with_user_token(); // It has many tickets.
+    }
     let (mut owned_at, mut pay_timeout) = (accepted.at, run.options.pay_timeout());
     if accepted.order.status == OrderStatus::Waiting {
         wait_in_line(run, index, &mut order, &mut poller).await;
@@ -54,7 +57,7 @@ pub async fn drive_order(run: &RunContext, index: usize, accepted: Accepted) -> 
 }
 
 /// The order of a `202`.
-pub fn observe(run: &RunContext, index: usize, accepted: &Accepted) -> ObservedOrder {
+fn observe(run: &RunContext, index: usize, accepted: &Accepted) -> ObservedOrder {
     let visit = &run.visits[index];
     let (requested_at, at) = (run.since_start(accepted.requested_at), run.since_start(accepted.at));
     let Order { order_no, sku, quantity, .. } = accepted.order.clone();

@@ -88,6 +88,7 @@ pub async fn collect_observations(
     recovered: RecoveredOrders,
     stock_samples: Vec<SkuStock>,
 ) -> Result<Observations> {
+    let robot_tries = reports.iter().map(|report| report.robot_tries).sum();
     let orders_by_ticket = reports.iter().map(|report| report.order_nos.clone()).collect();
     let mut orders: Vec<(usize, ObservedOrder)> = Vec::with_capacity(reports.len());
     for report in reports {
@@ -116,6 +117,7 @@ pub async fn collect_observations(
         audit: audit.map(|audit| audit.skus),
         refunded_overpayments,
         unoffered: None,
+        robot_tries: (run.options.line.robots > 0).then_some(robot_tries),
         dead_letters: dead_letters.map(|letters| letters.items.into_iter().map(|letter| letter.order_no).collect()),
     })
 }

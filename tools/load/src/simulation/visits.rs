@@ -28,12 +28,22 @@ pub struct VisitReport {
     /// Whether the ticket was refused for good at least once, by a refusal that says that it made no order.
     pub refused: bool,
     pub orders: Vec<ObservedOrder>,
+    /// The reservations of a robot that were answered.
+    pub robot_tries: usize,
 }
 
 impl VisitReport {
     /// A report without orders.
     pub fn new(index: usize, outcome: String) -> Self {
-        Self { index, order_nos: Vec::new(), outcome, outcome_uncertain: false, refused: false, orders: Vec::new() }
+        Self {
+            index,
+            order_nos: Vec::new(),
+            outcome,
+            outcome_uncertain: false,
+            refused: false,
+            orders: Vec::new(),
+            robot_tries: 0,
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub struct LineOptions {
     #[arg(long, default_value_t = 0.1)]
     pub leave_share: f64,
 
-    /// Robots that refresh while buyers wait, and do not wait themselves
+    /// Robots that wait, too, and refresh for units that come back
     #[arg(long, default_value_t = 0)]
     pub robots: u32,
 }

@@ -32,8 +32,8 @@ impl LineState {
         self.finish_acting();
     }
 
-    /// A buyer waits no more, and acts again.
-    pub fn exit(&self) {
+    /// A buyer waits no more and acts again, or a robot begins to act.
+    pub fn begin_acting(&self) {
         self.acting.fetch_add(1, Relaxed);
     }
 

@@ -33,6 +33,9 @@ pub(super) fn check_hand_off(observations: &Observations, unoffered: &BTreeSet<S
     if joined == 0 {
         findings.unknown("no buyer waited: the line was not tested");
     }
+    if observations.robot_tries == Some(0) {
+        findings.unknown("no robot tried to get a unit");
+    }
     let at_once = observations.orders.len() - joined;
     findings.into_result("I8", "freed units went to the line", format!("{joined} waited, {at_once} got units at once"))
 }
@@ -142,6 +145,12 @@ mod tests {
             (robot.requested_at, robot.accepted_at) = (Duration::from_secs(14), Duration::from_secs(15));
         });
         assert_eq!(numbers, "s.1 of robot got units of a while s.7 waited");
+    }
+
+    #[test]
+    fn robots_that_never_try_prove_nothing() {
+        let sale = Observations { robot_tries: Some(0), ..sale_with_line() };
+        assert_eq!(check_hand_off(&sale, &BTreeSet::new()).finding, Finding::Unknown);
     }
 
     #[test]
