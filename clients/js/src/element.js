@@ -6,7 +6,7 @@ import { createView } from "./element/view.js";
 /**
  * @typedef {import("./index.js").Order} Order
  * @typedef {CustomEvent<{ order: Order, ticket?: import("./index.js").Ticket }>} AcceptedEvent Without a ticket where the buyer waits
- *   already, by another tab.
+ *   already, by another tab or device.
  * @typedef {CustomEvent<{ error: unknown, code: import("./index.js").Code | undefined }>} RefusedEvent
  * @typedef {CustomEvent<{ order: Order }>} PaidEvent
  * @typedef {string | (() => string | null) | null} Token

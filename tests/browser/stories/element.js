@@ -3,7 +3,7 @@
 import { variable } from "../../support/app.mjs";
 import { TEXTS } from "../../../clients/js/src/element/texts.js";
 import { accessibilityViolations } from "../support/axe.js";
-import { call, orderOf, publish, signIn, unique, untilOrder, url } from "../support/app.js";
+import { call, orderOf, publish, reserve, signIn, unique, untilOrder, url } from "../support/app.js";
 import { retryIfLate } from "../support/retry-if-late.js";
 import { ShopServer } from "../support/shop-server.js";
 import { expect, test as plain } from "../support/test.js";
@@ -216,6 +216,25 @@ test("a buyer joins the waitlist in the element, which leads to their place, and
   await call("POST", `/api/orders/${order}/cancel`, { token: buyer.token, body: {} });
   await expect(link).toHaveText(TEXTS.en.pay);
   expect(await events(page)).toBe("waiting waiting accepted");
+});
+
+test("a buyer who waits already, by another device, is led to that place, also after a reload, and to the payment", async ({ page, shop }) => {
+  const { id } = await publish({ total: 1, line: { mode: "waitlist" } });
+  const { buyer, order } = await orderOf(id);
+  const user = unique("fay");
+  const { order_no: entry } = await reserve(id, await signIn(user));
+  const { button, link, status } = await openShop(page, shop, twoLines(id), user);
+  await button.click();
+  for (let reloads = 0; reloads < 2; reloads += 1) {
+    await expect(status).toHaveText(TEXTS.en.first);
+    await expect(link).toHaveAttribute("href", `${url()}/order?order_no=${entry}`);
+    if (!reloads) await page.reload();
+  }
+  await call("POST", `/api/orders/${order}/cancel`, { token: buyer.token, body: {} });
+  await expect(link).toHaveText(TEXTS.en.pay);
+  await page.reload();
+  await expect(link).toHaveText(TEXTS.en.pay);
+  expect(await events(page)).toBe("waiting waiting accepted accepted");
 });
 
 test("a page may sign its buyer in by itself, and give the token later", async ({ page, shop }) => {

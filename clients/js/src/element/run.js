@@ -22,6 +22,9 @@ const SOLD_OUT_MS = 3_000;
 /** Refusals of a ticket that another request does not change. */
 const REFUSED_BUYER = ["not_eligible", "banned", "too_many_strikes"];
 
+/** The statuses of an order that is not over. */
+const OPEN_STATUSES = ["waiting", "queued", "pending_payment"];
+
 /** One sale in one element, until its attributes change or it leaves the page. */
 export class Run {
   #abort = new AbortController();
@@ -107,6 +110,15 @@ export class Run {
     return this.#sale?.skus.find(({ sku }) => sku === wanted || !wanted);
   }
 
+  #storage() {
+    return storageOf(this.#sku?.sku ?? "");
+  }
+
+  /** What the storage has the number of another tab's wait by. */
+  get #waitKey() {
+    return `stampede.wait.${this.activity}`;
+  }
+
   #isSoldOut() {
     if (performance.now() - this.#refusedAt < SOLD_OUT_MS) return true;
     const sku = this.#sku?.sku ?? "";
@@ -171,7 +183,7 @@ export class Run {
     [this.#order, this.#error, this.#isUnknown] = [null, null, false];
     if (buyer === null) return;
     this.#tickets = this.client.keepTicket(this.activity, {
-      storage: storageOf(this.#sku?.sku ?? ""), check: this.#sale?.human_check, signal: this.#abort.signal,
+      storage: this.#storage(), check: this.#sale?.human_check, signal: this.#abort.signal,
       code: this.element.getAttribute("code") ?? undefined,
       solveCheck: (request) => (this.element.solveCheck ?? solveByWork)(request),
     });
@@ -184,9 +196,11 @@ export class Run {
     if (kept?.wanted) await this.#attempt(() => this.client.resume(this.activity, { ...tickets, ...this.#options() }));
     if (this.#order || this.#isUnknown) return;
     // It may have been paid on another page.
-    const order = kept?.isUsed ? await this.client.order(kept.order_no, { token: kept.ticket }).catch(() => null) : null;
+    const orderNo = kept?.isUsed ? kept.order_no : this.#storage()?.getItem(this.#waitKey);
+    const order = orderNo ? await this.client.order(orderNo, { token: kept?.isUsed ? kept.ticket : null }).catch(() => null) : null;
     if (tickets !== this.#tickets) return;
     if (order?.status === "paid") return this.#update(order);
+    if (order && !kept?.isUsed && OPEN_STATUSES.includes(order.status)) return this.#accept({ order });
     await tickets.obtainTicket().catch((error) => {
       // After any other error a click tries again.
       if (tickets === this.#tickets && REFUSED_BUYER.includes(codeOf(error) ?? "")) this.#refuse(error);
@@ -240,7 +254,10 @@ export class Run {
   async #findWait(error) {
     if (!(error instanceof Problem) || error.code !== "limit_reached" || !error.orderNo) return null;
     const order = await this.client.order(error.orderNo, { signal: this.#abort.signal }).catch(() => null);
-    return order && ["waiting", "queued", "pending_payment"].includes(order.status) ? order : null;
+    if (!order || !OPEN_STATUSES.includes(order.status)) return null;
+    // For a reload: this tab has no ticket of it.
+    this.#storage()?.setItem(this.#waitKey, order.order_no);
+    return order;
   }
 
   /** @param {{ order: Order, ticket?: Ticket }} accepted */
