@@ -115,7 +115,7 @@ test("an operator finds an order by its number, its code or its buyer", async ({
   await find(page, order);
   await untilText(page, "order-status", "To be paid");
   for (const text of [buyer.user, "1 × item", "€19.99", "Mia Example, 1 Long Road"]) await expect(page.getByTestId("order")).toContainText(text);
-  for (const text of ["Reserved", "it can be paid", "The payment page was opened"]) await untilText(page, "timeline", text);
+  for (const text of ["Ordered", "it can be paid", "The payment page was opened"]) await untilText(page, "timeline", text);
   const code = order.slice(-8).replace(/^.{4}/, "$&-");
   for (const text of [code, buyer.user]) {
     await find(page, text);

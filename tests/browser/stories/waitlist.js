@@ -190,6 +190,9 @@ test("an operator sets up a waitlist, and sees how many wait and what is to be o
   });
   await expect(page.locator('[data-testid="stock-item"] [data-label="On the waitlist"]')).toHaveText("1");
   await expect(page.locator('[data-testid="stock-item"] [data-label="To be offered"]')).toHaveText("0");
+  await page.getByTestId("close").click();
+  await expect(page.getByRole("dialog")).toContainText("The waitlist ends, too: 1 waiting.");
+  await page.getByTestId("dialog-no").click();
   await page.getByTestId("audit").click();
   await untilText(page, "audit-result", "no unit is free while a buyer is on the waitlist");
   // It stays on while somebody waits.
@@ -224,6 +227,9 @@ test("an operator finds a buyer who waits, and removes them from the waitlist, w
   await page.getByTestId("dialog-yes").click();
   await expect(row).toContainText("Cancelled");
   await expect(page.getByTestId("order-remove")).toBeHidden();
+  await row.getByRole("link").click();
+  await untilText(page, "timeline", "Joined the waitlist");
+  await untilText(page, "timeline", "The wait ended taken off the waitlist by an operator");
   expect(await call("GET", `/api/orders/${entry}`, { token: waiting.token })).toMatchObject({ status: "cancelled", reason: "removed_by_operator" });
   await page.goto("/admin/changes");
   await expect(page.getByTestId("change").filter({ hasText: entry })).toContainText("A second account");
@@ -242,7 +248,10 @@ test("a sale without a waitlist shows nothing of it", async ({ page }) => {
   const { id } = await publish({ total: 1 });
   await openDesk(page, deskOf(id));
   await expect(page.getByTestId("stock-item")).toBeVisible();
-  await expect(page.getByText("To be offered")).toBeHidden();
+  for (const text of ["To be offered", "Offered to the waitlist"]) await expect(page.getByText(text)).toBeHidden();
+  await page.getByTestId("close").click();
+  await expect(page.getByRole("dialog")).not.toContainText("waitlist");
+  await page.getByTestId("dialog-no").click();
   await changeSale(id, { line: LINE });
-  await expect(page.getByText("To be offered").first()).toBeVisible();
+  for (const text of ["To be offered", "Offered to the waitlist"]) await expect(page.getByText(text).first()).toBeVisible();
 });

@@ -30,5 +30,6 @@ const cells = ({ order_no: orderNo, user, quantity, sku, amount, currency, creat
 export const orderRow = (order) =>
   el("li", {}, el("a", { class: "order-row", href: orderLink(order.order_no), testid: "order-row" }, cells(order)));
 
-/** An entry of a line, which has no page, with its buttons. */
-export const entryRow = (entry, buttons = []) => el("li", { testid: "entry-row" }, el("div", { class: "order-row" }, cells(entry)), buttons);
+/** A link to the page of an entry of a line, with its buttons. */
+export const entryRow = (entry, buttons = []) =>
+  el("li", { testid: "entry-row" }, el("a", { class: "order-row", href: orderLink(entry.order_no) }, cells(entry)), buttons);

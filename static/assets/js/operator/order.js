@@ -9,7 +9,7 @@ import { actionsOf } from "./order-actions.js";
 import { orderChip, orderCode } from "./order-row.js";
 import { facts, section, show } from "./parts.js";
 import { explain, send } from "./requests.js";
-import { t } from "./words.js";
+import { hasText, t } from "./words.js";
 
 const REFRESH_INTERVAL = 3_000;
 /** The lines of an address of our own form, as one writes them. */
@@ -65,10 +65,15 @@ function factsOf(order) {
 const describeAddress = (address) =>
   [...new Set([...LINES, ...Object.keys(address)])].map((name) => address[name]).filter(Boolean).join(", ");
 
+/** Why a wait in the line ended without an order. */
+const WAIT_ENDS = ["left_line", "sale_ended", "removed_by_operator", "banned", "limit_reached"];
+
+const isWait = ({ status, reason }) => status === "waiting" || WAIT_ENDS.includes(reason);
+
 /** What happened, oldest first: `[time, text, detail]`; some times are no longer known. */
-const timelineOf = ({ timeline, currency, order_no: orderNo }) => timeline.map(({ at, what, reason, type, outcome, amount, action, by }) => [
+const timelineOf = ({ timeline, currency, order_no: orderNo, ...order }) => timeline.map(({ at, what, reason, type, outcome, amount, action, by }) => [
   at,
-  what === "operator" ? `${by} ${actionText(action, orderCode(orderNo))}` : t(`timeline.${what}`),
+  what === "operator" ? `${by} ${actionText(action, orderCode(orderNo))}` : t(isWait(order) && hasText(`timeline.${what}.wait`) ? `timeline.${what}.wait` : `timeline.${what}`),
   [type, amount > 0 && money(amount, currency), reasonText(outcome || reason)].filter(Boolean).join(" · "),
 ]);
 

@@ -2,6 +2,7 @@
 
 import { client } from "../shared/client.js";
 import { count, duration, period, priceText } from "../shared/format.js";
+import { sentences } from "../shared/i18n.js";
 import { ask, confirm } from "./dialog.js";
 import { activityPath, finishRebuild, runAction, send } from "./requests.js";
 import { now } from "./sale-states.js";
@@ -17,10 +18,10 @@ export async function changeState(button, sale, action) {
   await sendAction(button, sale.id, action);
 }
 
-/** Closes the sale for good, when its name is typed. */
-export async function closeSale(button, sale) {
+/** Closes the sale, in whose line `waiting` buyers wait, for good, when its name is typed. */
+export async function closeSale(button, sale, waiting) {
   const answer = await ask({
-    title: t("close.ask", { title: sale.title }), text: t("close.follows"), yes: t("close"), tone: "danger", mustEqual: sale.title.trim(),
+    title: t("close.ask", { title: sale.title }), text: sentences(t("close.follows"), waiting > 0 && t("close.waiting", { waiting: count(waiting) })), yes: t("close"), tone: "danger", mustEqual: sale.title.trim(),
     fields: [{ name: "title", label: t("close.type", { title: sale.title }), spellcheck: "false" }],
   });
   if (answer) await sendAction(button, sale.id, "close");

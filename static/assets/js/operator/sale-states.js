@@ -42,11 +42,12 @@ export function clockText(activity) {
   return starts > 0 ? t("clock.starts", { time: countdown(starts) }) : t("clock.ends", { time: countdown(Date.parse(activity.ends_at) - now()) });
 }
 
-/** The units of all SKUs; `total` is Infinity if one has no end. */
+/** The units of all SKUs, and the buyers who wait for one; `total` is Infinity if one SKU has no end. */
 export function sumOf(skus) {
   const sum = (name) => skus.reduce((total, sku) => total + Math.max(0, sku[name] ?? 0), 0);
   const isEndless = skus.some(({ total }) => total < 0);
-  return { left: isEndless ? Infinity : sum("left"), held: sum("held"), sold: sum("sold"), total: isEndless ? Infinity : sum("total") };
+  const [left, total] = isEndless ? [Infinity, Infinity] : [sum("left"), sum("total")];
+  return { left, held: sum("held"), sold: sum("sold"), total, waiting: sum("waiting") };
 }
 
 /** `5 of 12`, or `5` of units without end. */

@@ -99,14 +99,16 @@ async function loadStats() {
   views ??= await makeViews();
   const samples = views.history.add(stats);
   const sums = sumOf(stats.skus);
-  views.tiles.update(samples[samples.length - 1], { ...sums, revenue: stats.revenue, offers: stats.offers });
+  views.tiles.update(samples[samples.length - 1], { ...sums, revenue: stats.revenue, offers: hasLine() && stats.offers });
   views.chart.update(samples, marksOf(sale, changes));
-  views.stock.update(stats.skus, sale.line?.mode === "waitlist");
+  views.stock.update(stats.skus, hasLine());
   showCounts("orders-by-status", "status", stats.orders);
   showCounts("refusals", "refused", stats.refusals);
   showWorker("writer", ...(stats.queue > 0 ? ["calm", t("writer.busy", { number: stats.queue })] : ["good", t("writer.good")]));
   render();
 }
+
+const hasLine = () => sale.line?.mode === "waitlist";
 
 async function makeViews() {
   // Without what was recorded, the chart begins now.
@@ -172,5 +174,5 @@ const dangers = (state) => (sale.state === "draft"
     state !== "ended" && danger("rotate", ({ target }) => void rotateStartKey(target, id)),
     danger("rebuild", ({ target }) => void rebuild(target, id)),
     sale.state === "closed" && sale.rehearsal && danger("erase", ({ target }) => void deleteSale(target, id, "erase.ask")),
-    state !== "ended" && danger("close", ({ target }) => void closeSale(target, sale).then(load)),
+    state !== "ended" && danger("close", ({ target }) => void closeSale(target, sale, sumOf(stats?.skus ?? []).waiting).then(load)),
   ]);

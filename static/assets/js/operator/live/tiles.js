@@ -1,12 +1,12 @@
 // The current figures of a sale: four in large type, and the rates of the last second.
 
-import { byId, el, setText } from "../../shared/dom.js";
+import { byId, el, setText, setVisible } from "../../shared/dom.js";
 import { count } from "../../shared/format.js";
 import { revenueText, soldText } from "../sale-states.js";
 import { t } from "../words.js";
 import { formatRate, formatUnits } from "./figures.js";
 
-/** `[testid, text of a sample and the statistics]`: what is seen first. */
+/** `[testid, text of a sample and the statistics]`: what is seen first. A rate with an empty text is hidden. */
 const TILES = [
   ["sold", ({ sold }, { total }) => soldText({ sold, total })],
   ["held", ({ held }) => formatUnits(held)],
@@ -20,16 +20,20 @@ const RATES = [
   ["paid-per-second", ({ paid }) => formatRate(paid)],
   ["refusals-per-second", ({ refused }) => formatRate(refused && total(refused))],
   ["queue", ({ queue }) => formatUnits(queue)],
-  ["offers", (_, { offers: { made, paid } }) => (made ? t("offers.paid", { made: count(made), paid: count(paid) }) : "–")],
+  ["offers", (_, { offers }) => (!offers ? "" : offers.made ? t("offers.paid", { made: count(offers.made), paid: count(offers.paid) }) : "–")],
 ];
 
 /** Fills `#tiles` and `#rates`. `update(sample, stats)` shows the latest sample of the history. */
 export function makeTiles() {
-  const make = ([testid, toText]) => ({ testid, toText, value: el("b", { testid }, "–") });
+  const make = ([testid, toText]) => ({ toText, name: t(`tile.${testid}`), value: el("b", { testid }, "–") });
   const [tiles, rates] = [TILES.map(make), RATES.map(make)];
-  byId("tiles").replaceChildren(...tiles.map(({ testid, value }) => el("div", { class: "card tile" }, el("span", {}, t(`tile.${testid}`)), value)));
-  byId("rates").replaceChildren(...rates.flatMap(({ testid, value }) => [el("dt", {}, t(`tile.${testid}`)), el("dd", {}, value)]));
-  return { update: (...figures) => [...tiles, ...rates].forEach(({ value, toText }) => setText(value, toText(...figures))) };
+  byId("tiles").replaceChildren(...tiles.map(({ name, value }) => el("div", { class: "card tile" }, el("span", {}, name), value)));
+  byId("rates").replaceChildren(...rates.flatMap(({ name, value }) => [el("dt", {}, name), el("dd", {}, value)]));
+  const update = (...figures) => {
+    for (const { value, toText } of [...tiles, ...rates]) setText(value, toText(...figures));
+    for (const { value } of rates) for (const node of [value.parentNode, value.parentNode.previousSibling]) setVisible(node, value.textContent !== "");
+  };
+  return { update };
 }
 
 const total = (rates) => Object.values(rates).reduce((sum, rate) => sum + rate, 0);
