@@ -219,7 +219,7 @@ test("a buyer joins the waitlist in the element, which leads to their place, and
 });
 
 test("a buyer who waits already, by another device, is led to that place, also after a reload, and to the payment", async ({ page, shop }) => {
-  const { id } = await publish({ total: 1, line: { mode: "waitlist" } });
+  const { id } = await publish({ total: 1, line: { mode: "waitlist", max_units: 5 } });
   const { buyer, order } = await orderOf(id);
   const user = unique("fay");
   const { order_no: entry } = await reserve(id, await signIn(user));
