@@ -4,6 +4,7 @@ pub mod admission;
 pub mod human_checks;
 pub mod limits;
 pub mod line;
+pub mod line_repairs;
 pub mod long_line;
 pub mod presale;
 pub mod reserve;

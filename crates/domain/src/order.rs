@@ -65,7 +65,11 @@ impl OrderStatus {
     /// Describes the status in its schema, with the legal transitions.
     fn describe(schema: &mut Schema) {
         let transitions = Self::TRANSITIONS.map(|(from, to)| format!("`{} → {}`", from.as_str(), to.as_str()));
-        let description = format!("Status of an order. The legal transitions are {}.", transitions.join(", "));
+        let description = format!(
+            "Status of an order. The legal transitions are {}; of one that waits in a line `waiting → queued`, \
+             `waiting → cancelled`, `waiting → expired`.",
+            transitions.join(", ")
+        );
         schema.insert("description".to_owned(), description.into());
     }
 

@@ -42,9 +42,14 @@ for i, message in ipairs(options.messages) do
   local order = read_queued(KEYS[4], string.sub(key, -26))
   -- If the same ticket has made a new order since, that stays.
   if order and tonumber(order.epoch) == message.epoch then
-    leave_queue(KEYS[4], key, order)
-    local state = { status = 'failed', live = false, pay_by = 0, paid_at = 0, reason = options.reason }
-    write_state(key, state, now, options.closed_ttl)
+    if order.is_offer then
+      -- Its buyer waits in the line that a rebuild restores.
+      call('HDEL', KEYS[4], string.sub(key, -26))
+    else
+      leave_queue(KEYS[4], key, order)
+      local state = { status = 'failed', live = false, pay_by = 0, paid_at = 0, reason = options.reason }
+      write_state(key, state, now, options.closed_ttl)
+    end
   end
   if call('XACK', KEYS[2], options.group, message.stream_id) == 1 then
     call('XDEL', KEYS[2], message.stream_id)

@@ -9,7 +9,7 @@ local reply = redis.call('ZRANGE', KEYS[1], '0', '-1')
 local noted = {}
 for _, ulid in ipairs(reply) do noted[ulid] = true end
 for _, entry in ipairs(read_entries(KEYS[2], ARGV[1])) do
-  if entry.state == 'waiting' and not noted[entry.ulid] then reply[#reply + 1] = entry.ulid end
+  if not noted[entry.ulid] then reply[#reply + 1] = entry.ulid end
 end
 table.insert(reply, 1, 'found')
 return reply

@@ -23,7 +23,6 @@ use stores::{
 
 use crate::{
     doorbell::DOORBELL_CHANNEL,
-    ledger::line_entries,
     order_record::{Offer, OrderFields},
     scripts::REQUEUE,
     stream,
@@ -212,7 +211,7 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
     let mut script_keys = vec![keys.named("gate"), keys.order(order_no.ulid())];
     script_keys.extend(keys.all(["stats", "holders", "orders", "queued", "entries"]));
     script_keys.push(keys.line(&order.sku));
-    let mut options = json!({ "message": letter.message, "order": OrderFields::from(&order) });
+    let mut options = json!({ "message": letter.message, "reason": letter.reason, "order": OrderFields::from(&order) });
     if let Some(Offer { place: Position { epoch, sequence }, .. }) = order.offer {
         options["place"] = format!("{epoch} {sequence}").into();
     }
@@ -220,9 +219,7 @@ pub async fn requeue<R: Redis, S: Sql>(redis: &R, sql: &S, order_no: &OrderNo) -
     let requeued_at = clock::now(sql).await?;
     let word = REQUEUE.run_with(redis, script_keys, &options).await?.text()?;
     match word.as_str() {
-        "queued" => {}
-        // A sweep between the two finds a line that differs, and lets it be rebuilt without this entry: replay it again.
-        "joined" => line_entries::wait_again(sql, order_no).await?,
+        "queued" | "joined" => {}
         // An earlier call requeued the order, and stopped before it recorded that.
         "requeued" if letter.replayed_at < letter.died_at => {}
         "requeued" => return Ok(RequeueOutcome::Refused("same".to_owned())),

@@ -27,8 +27,9 @@ pub struct Page<'a> {
 }
 
 /// Lists a page of a user's orders, newest first, as they are now. Those that the ledger does not have, queued and failed
-/// orders and entries of lines, are read from Redis, for `activities` only. Also returns the first of these that Redis could not read; of them, the
-/// page has the ledger's orders. A page after an order that only Redis may have is an error while it is away.
+/// orders and entries of lines, are read from Redis, for `activities` only. Also returns the first of these that Redis could
+/// not read; of them, the page has the ledger's orders. A page after an order that only Redis may have is an error while it
+/// is away.
 pub async fn list<R: Redis, S: Sql>(
     redis: &R,
     sql: &S,

@@ -73,7 +73,7 @@ impl NewOrder {
     pub fn entry(&self, ended: &str) -> Option<Entry> {
         let Self { order_no, user, sku, money, created_at, offer, .. } = self.clone();
         let place = offer?.place;
-        Some(Entry { order_no, user, sku, money, created_at, place, ended: ended.to_owned() })
+        Some(Entry { order_no, user, sku, money, created_at, place, ended: ended.to_owned(), again: false })
     }
 
     /// Its position in the sale.

@@ -167,8 +167,9 @@ fn decode(activity: &ActivityId, text: &str) -> Option<Content> {
         let offer = Some(Offer { place, pay_ms: pay_ms.parse().ok()? });
         return Some(Content::Order(NewOrder { offer, ..order }));
     }
-    let ended = if kind == "join" { "" } else { kind };
-    NewOrder { offer: Some(Offer { place, pay_ms: 0 }), ..order }.entry(ended).map(Content::Entry)
+    let ended = if ["join", "again"].contains(&kind) { "" } else { kind };
+    let entry = NewOrder { offer: Some(Offer { place, pay_ms: 0 }), ..order }.entry(ended)?;
+    Some(Content::Entry(Entry { again: kind == "again", ..entry }))
 }
 
 /// Counts the messages in an activity's stream.

@@ -9,7 +9,8 @@
 
 -- The fields of a message: version, ULID, user, SKU, quantity, amount, currency, created_at, epoch, sequence, ahead, wait (ms).
 -- Version 2 is about an entry of the line (line.lua), and has two more: kind, and the entry's epoch and sequence. The kind is
--- `join`, `offer:` and the ms to pay (it is an order, with a sequence of its own), or why the entry ended.
+-- `join`, `again` (an operator replayed it), `offer:` and the ms to pay (it is an order, with a sequence of its own), or why
+-- the entry ended.
 local MESSAGE = '^(%S+) ([12])\t[^\t]*' .. string.rep('\t([^\t]*)', 10) .. '(.*)$'
 
 -- Queues an order. The stream comes first: if it refuses the message, nothing has been written.

@@ -11,6 +11,7 @@ use orders::order_list::{self, Page};
 use sale::{
     admission::{Endpoint, MAX_OPEN_TICKETS, Visitor, precheck},
     ledger::activities,
+    line::{self, Leaver},
 };
 use stores::{
     Redis, Sql, StoreError,
@@ -207,5 +208,16 @@ async fn who_waits_in_a_line_sees_their_place_also_without_a_noted_ticket() {
         let listed = list(&fixture, "cyd", Page { before: None, limit: 100 }).await;
         let places: Vec<_> = listed.iter().map(|order| (order.status, order.ahead)).collect();
         assert_eq!(places, [(OrderStatus::Waiting, Some(1))], "{ledger}");
+        // How a wait ended, too.
+        line::leave(&fixture.redis, &listed[0], Leaver::Operator).await.unwrap();
+        let listed = list(&fixture, "cyd", Page { before: None, limit: 100 }).await;
+        let ends: Vec<_> = listed.iter().map(|order| (order.status, order.reason.as_deref())).collect();
+        assert_eq!(ends, [(OrderStatus::Cancelled, Some("removed_by_operator"))], "{ledger}");
+        // And an offer before it is written.
+        fixture.reserve(4, "dan", 1).await.unwrap();
+        fixture.write_batch().await.unwrap();
+        fixture.cancel(&fixture.order_no(1)).await.unwrap();
+        let listed = list(&fixture, "bob", Page { before: None, limit: 100 }).await;
+        assert_eq!(listed.iter().map(|order| order.status).collect::<Vec<_>>(), [OrderStatus::Queued], "{ledger}");
     }
 }

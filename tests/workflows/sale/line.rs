@@ -7,18 +7,14 @@ use domain::{
     order::{Order, OrderStatus},
 };
 use operations::upkeep::rebuild::RebuildOutcome;
-use orders::{
-    dead_letters::{self, RequeueOutcome},
-    ledger::line_entries,
-    status::load_order_of,
-};
+use orders::{ledger::line_entries, status::load_order_of};
 use payments::callbacks::CallbackEffect;
 use sale::{
     line::{self, LeaveOutcome, Leaver},
     reserve::ReserveOutcome,
 };
 use stores::Sql;
-use support::fixture::{ONE_ORDER, WHOLE_REBUILD};
+use support::fixture::WHOLE_REBUILD;
 
 use crate::fixture::{LEDGERS, NOW, RealFixture, Services, completed, new_fixture, sweeper};
 
@@ -283,68 +279,5 @@ async fn a_ghost_at_the_head_holds_nobody_up() {
         fixture.run_redis(&["ZADD", &fixture.key("line:phone"), "1", "a ghost"]).await;
         fixture.cancel(&fixture.order_no(1)).await.unwrap();
         assert_eq!(find(&fixture, 2).await.status, Queued, "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_replayed_offer_waits_at_its_place() {
-    for ledger in LEDGERS {
-        let mut fixture = sold_out(ledger, 2).await;
-        // Redis forgets that a buyer has a unit; the ledger refuses them a second one.
-        let holder = [&*fixture.key("holders"), "phone:user 2"];
-        fixture.run_redis(&["HDEL", holder[0], holder[1]]).await;
-        fixture.reserve(20, "user 2", 1).await.unwrap();
-        join(&fixture, 3).await;
-        fixture.cancel(&fixture.order_no(1)).await.unwrap();
-        assert_eq!(fixture.write_batch().await.unwrap().failed, 1, "{ledger}");
-        assert_eq!(find(&fixture, 3).await.status, Queued, "{ledger}: the next is served");
-        join(&fixture, 4).await;
-        write_all(&fixture).await;
-        fixture.per_user = 3;
-        fixture.change_spec(|spec| spec.per_user = 3).await;
-        fixture.run_redis(&["HSET", holder[0], holder[1], "1"]).await;
-        let replayed = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(20)).await.unwrap();
-        assert_eq!(replayed, RequeueOutcome::Joined, "{ledger}");
-        let again = dead_letters::requeue(&fixture.redis, &fixture.sql, &fixture.order_no(20)).await.unwrap();
-        assert_eq!(again, RequeueOutcome::Joined, "{ledger}: repeated");
-        assert_eq!(find(&fixture, 4).await.ahead, Some(1), "{ledger}: behind who came first");
-        write_all(&fixture).await;
-        sweep(&fixture).await;
-        fixture.cancel(&fixture.order_no(3)).await.unwrap();
-        write_all(&fixture).await;
-        sweep(&fixture).await;
-        let served = fixture.ledger_status(&fixture.order_no(20)).await;
-        assert_eq!((served, find(&fixture, 4).await.ahead), (Some(PendingPayment), Some(0)), "{ledger}");
-    }
-}
-
-#[tokio::test]
-async fn a_rebuild_in_steps_restores_two_entries_with_one_place() {
-    for ledger in LEDGERS {
-        let fixture = sold_out(ledger, 1).await;
-        for n in [2, 3, 4] {
-            join(&fixture, n).await;
-        }
-        write_all(&fixture).await;
-        // As a Redis gives them that lost its last second.
-        fixture.sql.run("UPDATE line_entries SET sequence = 2", vec![]).await.unwrap();
-        fixture.delete_redis_keys().await;
-        while let RebuildOutcome::Running(_) = fixture.rebuild(ONE_ORDER).await.unwrap() {}
-        for (n, ahead) in [(2, 0), (3, 1), (4, 2)] {
-            assert_eq!(find(&fixture, n).await.ahead, Some(ahead), "{ledger}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_line_that_only_redis_has_stops_its_sale() {
-    for ledger in LEDGERS {
-        let fixture = sold_out(ledger, 1).await;
-        join(&fixture, 2).await;
-        write_all(&fixture).await;
-        fixture.sql.run("UPDATE line_entries SET state = 'ended', reason = 'left_line'", vec![]).await.unwrap();
-        let (services, clock) = (Services::accepting(), || NOW);
-        let report = completed(sweeper((&fixture.redis, &fixture.sql), &services, &clock).run(NOW).await);
-        assert_eq!(report.stopped, 1, "{ledger}");
     }
 }

@@ -44,6 +44,14 @@ pub struct ComparedGates {
     outcomes: Vec<(ExpectedGate, FenceOutcome)>,
 }
 
+impl ComparedGates {
+    /// The activities that Redis has whole: it neither lost orders, nor is rebuilt.
+    pub fn whole(&self) -> Vec<ActivityId> {
+        let whole = self.outcomes.iter().filter(|(_, outcome)| matches!(outcome, FenceOutcome::Current { .. }));
+        whole.map(|(gate, _)| gate.id.clone()).collect()
+    }
+}
+
 /// Compares every gate with the ledger. A gate of an older epoch is stopped: an old Redis came back, and the ledger would
 /// refuse the orders that it accepts (G5). [`correct_gates`] does the rest.
 ///

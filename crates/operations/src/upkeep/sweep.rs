@@ -217,7 +217,7 @@ impl<R: Redis, S: Sql, K: KeyValue, P: Provider, W: HttpClient> Run<'_, R, S, K,
         // Units are released before providers are called, because a provider may be slow.
         let with_messages = &gates.with_messages;
         passes::work_in_passes(redis, sql, &mut self.lease, with_messages, self.now, time, &mut self.report).await?;
-        lines::serve(redis, sql, &activities, &mut self.report).await?;
+        lines::serve(redis, sql, &gates.whole(), &mut self.report).await?;
         self.process_payments().await?;
         // After what is urgent, because a correction waits as long as the ledger makes it wait. A sweep without a lease
         // leaves them to the one that has it.

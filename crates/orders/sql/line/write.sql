@@ -24,3 +24,6 @@ JOIN activities a ON a.id = ?2
 WHERE 1 = 1
 ON CONFLICT (order_no) DO UPDATE SET state = excluded.state, reason = excluded.reason, updated_at = excluded.updated_at
 WHERE line_entries.state = 'waiting' AND excluded.state <> 'waiting'
+  -- Its order failed, as its dead letter says. Replayed, it waits again, unless what ended it then was written first.
+  OR line_entries.state = 'ended' AND line_entries.reason IN ('limit_reached_in_ledger', 'undeliverable')
+    AND (excluded.state <> 'waiting' OR excluded.reason = 'again')

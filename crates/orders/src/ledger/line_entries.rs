@@ -40,10 +40,11 @@ pub struct Entry {
     pub place: Position,
     /// Why it has ended; empty while it waits.
     pub ended: String,
+    /// Whether it waits again: its order had failed, and an operator replayed it.
+    pub again: bool,
 }
 
-/// Writes entries of one activity. Returns the numbers of those that the ledger has now; none if it does not know the
-/// activity.
+/// Writes entries of one activity. Returns whether the ledger knows the activity: otherwise it has none of them.
 ///
 /// # Errors
 /// See [`ledger`](super); writing them again finishes the work.
@@ -52,12 +53,12 @@ pub async fn write<S: Sql>(
     activity: &ActivityId,
     entries: &[&Entry],
     now: Millis,
-) -> Result<Vec<OrderNo>, StoreError> {
+) -> Result<bool, StoreError> {
     // One row for each entry. Its end is final.
     let mut by_number: BTreeMap<String, &Entry> = BTreeMap::new();
     for &entry in entries {
         let known = by_number.entry(entry.order_no.to_string()).or_insert(entry);
-        if !entry.ended.is_empty() {
+        if !entry.ended.is_empty() || entry.again && known.ended.is_empty() {
             *known = entry;
         }
     }
@@ -71,13 +72,17 @@ pub async fn write<S: Sql>(
     }
     let rows: Vec<_> = by_number
         .values()
-        .map(|Entry { order_no, user, sku, money, created_at, place, ended }| {
+        .map(|Entry { order_no, user, sku, money, created_at, place, ended, again }| {
             let waits = ended.is_empty()
                 && latest.get(&(user.as_str(), sku.as_str())).is_some_and(|latest| latest.order_no == *order_no);
             let state = if waits { "waiting" } else { "ended" };
-            let ended = if waits || !ended.is_empty() { ended } else { "left_line" };
+            let reason = match (waits, &**ended) {
+                (true, _) if *again => "again",
+                (false, "") => "left_line",
+                (_, ended) => ended,
+            };
             let Money { amount, currency } = money;
-            json!([order_no, sku, user, amount, currency, created_at.0, place.epoch, place.sequence, state, ended])
+            json!([order_no, sku, user, amount, currency, created_at.0, place.epoch, place.sequence, state, reason])
         })
         .collect();
     let mut params: Vec<SqlValue> = vec![json!(rows).to_string().into(), activity.as_str().into()];
@@ -88,11 +93,10 @@ pub async fn write<S: Sql>(
     }
     params.push(now.0.into());
     sql.run(&with_rows(sql.dialect(), include_str!("../../sql/line/write.sql")), params).await?;
-    let statement =
-        format!("SELECT order_no FROM line_entries WHERE order_no IN ({})", sql.dialect().json_values("?1"));
-    let numbers = json!(by_number.keys().collect::<Vec<_>>()).to_string();
-    let found = sql.run(&statement, vec![numbers.into()]).await?;
-    found.into_iter().map(|row| RowReader::new(row).parse(OrderNo::parse)).collect()
+    // One statement wrote all of them, or none.
+    let Some(number) = by_number.into_keys().next() else { return Ok(true) };
+    let found = sql.run("SELECT 1 FROM line_entries WHERE order_no = ?1", vec![number.into()]).await?;
+    Ok(!found.is_empty())
 }
 
 /// Ends entries whose users have joined again.
@@ -138,6 +142,7 @@ fn parse_row(row: Vec<SqlValue>) -> Result<Entry, StoreError> {
         created_at: Millis(row.int()?),
         place: Position { epoch: row.int()?, sequence: row.int()? },
         ended: row.text()?,
+        again: false,
     })
 }
 
@@ -251,12 +256,6 @@ pub async fn count_offers<S: Sql>(sql: &S, activity: &ActivityId) -> Result<Offe
     let row = sql.run(statement, vec![activity.as_str().into()]).await?.into_iter().next().unwrap_or_default();
     let mut row = RowReader::new(row);
     Ok(Offers { made: row.int()?, paid: row.int()? })
-}
-
-/// Lets an entry wait again whose order failed: an operator replayed it.
-pub async fn wait_again<S: Sql>(sql: &S, order_no: &OrderNo) -> Result<(), StoreError> {
-    let statement = "UPDATE line_entries SET state = 'waiting', reason = '' WHERE order_no = ?1 AND state = 'ended'";
-    sql.run(statement, vec![order_no.to_string().into()]).await.map(|_| ())
 }
 
 /// Marks the entries of an activity as offered that have an order: a restored ledger may have got it anew.

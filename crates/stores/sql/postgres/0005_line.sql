@@ -1,7 +1,7 @@
 -- Who waits in a line for a unit that comes back (H1), by the number that their order gets. `epoch` and `sequence` are the
 -- place: which gate let them in, and as which. `reason` says why an entry has ended.
 CREATE TABLE IF NOT EXISTS line_entries (
-  order_no TEXT PRIMARY KEY,
+  order_no TEXT COLLATE "C" PRIMARY KEY,
   activity TEXT NOT NULL,
   sku TEXT NOT NULL,
   user_id TEXT NOT NULL,
@@ -19,6 +19,8 @@ CREATE TABLE IF NOT EXISTS line_entries (
 CREATE UNIQUE INDEX IF NOT EXISTS line_entries_waiting ON line_entries (activity, sku, user_id) WHERE state = 'waiting';
 
 CREATE INDEX IF NOT EXISTS line_entries_in_order ON line_entries (activity, epoch, sequence);
+
+CREATE INDEX IF NOT EXISTS line_entries_offered ON line_entries (activity) WHERE state = 'offered';
 
 CREATE INDEX IF NOT EXISTS line_entries_of_user ON line_entries (user_id, created_at);
 

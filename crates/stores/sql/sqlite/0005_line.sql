@@ -20,6 +20,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS line_entries_waiting ON line_entries (activity
 
 CREATE INDEX IF NOT EXISTS line_entries_in_order ON line_entries (activity, epoch, sequence);
 
+CREATE INDEX IF NOT EXISTS line_entries_offered ON line_entries (activity) WHERE state = 'offered';
+
 CREATE INDEX IF NOT EXISTS line_entries_of_user ON line_entries (user_id, created_at);
 
 -- The writer inserts the order of an offered unit with the reason `offered`, which its event tells the shop.

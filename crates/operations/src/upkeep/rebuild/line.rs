@@ -47,6 +47,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
                     created_at: Millis(reply.int()?),
                     place: Position { epoch: reply.int()?, sequence: reply.int()? },
                     ended: String::new(),
+                    again: false,
                 });
             }
             if !entries.is_empty() {
@@ -93,7 +94,7 @@ impl<R: Redis, S: Sql> Rebuild<'_, R, S> {
 
 /// An entry as `crates/stores/lua/line.lua` keeps it: all texts.
 fn restored_entry(entry: &Entry, updated_at: Millis) -> Value {
-    let Entry { order_no, user, sku, money, created_at, place, ended } = entry;
+    let Entry { order_no, user, sku, money, created_at, place, ended, .. } = entry;
     let state = if ended.is_empty() { "waiting" } else { ended };
     json!({
         "user": user,
