@@ -23,19 +23,16 @@ local offered, ended = 0, 0
 for i, user in ipairs(users) do
   if left <= 0 then break end
   local list = read_entries(entries, user)
-  local entry = find_waiting(list, sku)
-  local holder = sku .. ':' .. user
+  local entry, holder = find_waiting(list, sku), sku .. ':' .. user
   local reason
-  if not entry then
-    -- In the set without an entry that waits: nobody waits there.
-    reason = 'nobody'
-  elseif redis.call('EXISTS', KEYS[7 + i]) == 1 then
+  if redis.call('EXISTS', KEYS[7 + i]) == 1 then
     reason = 'banned'
   elseif tonumber(redis.call('HGET', holders, holder) or 0) + 1 > tonumber(gate[5]) then
     reason = 'limit_reached'
   end
   if entry then sequence = sequence + 1 end
   if not entry then
+    -- In the set without an entry that waits: nobody waits there.
     entry = { sku = sku }
   elseif reason then
     send_entry(queued, stream, user, entry, reason, entry.epoch, entry.sequence)
