@@ -40,8 +40,8 @@ async fn sell_through_kills(start: impl Fn(&[&str]) -> Cluster, sale: &str, paus
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_is_served_in_its_order_through_kills() {
-    let sale = "--buyers 200 --stock 20 --pay-share 0.5 --cancel-share 0.2 --pay-timeout 8 --start-in 3 \
-                --line waitlist --line-units 40 --offer-seconds 8 --leave-share 0.1 --robots 4";
+    let sale = "--buyers 200 --stock 20 --pay-share 0.5 --cancel-share 0.4 --pay-timeout 6 --start-in 3 \
+                --line waitlist --line-units 40 --offer-seconds 5 --leave-share 0.1 --robots 4";
     sell_through_kills(Cluster::on_postgres, sale, Duration::from_secs(3)).await;
 }
 

@@ -88,7 +88,7 @@ const SMALL_INDEXES: [&str; 11] = [
 ];
 
 /// A table `numbers` with the numbers `n` from 1 to `last`, for a statement on either ledger.
-fn numbers_to(last: i64) -> String {
+pub fn numbers_to(last: i64) -> String {
     format!("WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {last})")
 }
 
@@ -397,47 +397,5 @@ async fn lists_of_activities_read_as_many_as_they_show() {
             let plan = format!("{:?}", fixture.sql.run(&format!("{explain} {statement}"), params).await.unwrap());
             assert!(plan.contains("activities_by_end") && !plan.contains("TEMP B-TREE"), "{ledger}: {plan}");
         }
-    }
-}
-
-#[tokio::test]
-async fn the_writer_looks_up_the_users_of_a_batch_in_a_long_line() {
-    for ledger in LEDGERS {
-        let fixture = new_fixture(ledger, 3, 3).await;
-        let sql = &fixture.sql;
-        let insert = format!(
-            "INSERT INTO line_entries {} SELECT ?1 || '.' || n, ?1, 'phone', 'user ' || n, 1, 'EUR', n, 1, n, 'waiting', '', n \
-             FROM numbers WHERE 1 = 1 ON CONFLICT DO NOTHING",
-            numbers_to(100_000)
-        );
-        let rows = insert.replace("?1", &format!("'{}'", fixture.activity));
-        // Each joins again.
-        let entry = |n| line_entries::Entry {
-            order_no: fixture.order_no(n),
-            user: UserId::parse("user 7").unwrap(),
-            sku: fixture.sku.clone(),
-            money: Money::new(1, "EUR"),
-            created_at: NOW,
-            place: Position { epoch: 1, sequence: 100_000 + n as i64 },
-            ended: String::new(),
-            again: false,
-        };
-        // Also with an empty table and without statistics, as at the start of a rush.
-        for (n, before) in (1..).zip(["SELECT 1", &rows, "ANALYZE"]) {
-            sql.run(before, Vec::new()).await.unwrap();
-            let recording = Recording(sql, RefCell::default());
-            line_entries::write(&recording, &fixture.activity, &[&entry(n)], NOW).await.unwrap();
-            let explain = if ledger == "sqlite" { "EXPLAIN QUERY PLAN" } else { "EXPLAIN" };
-            for (statement, params) in recording.1.take() {
-                let plan = format!("{:?}", sql.run(&format!("{explain} {statement}"), params).await.unwrap());
-                let of_activity = format!("Index Cond: (activity = '{}'::text)\"", fixture.activity);
-                let reads_all = ["SCAN line_entries", "SCAN earlier", "line_entries_in_order", &of_activity];
-                assert!(!reads_all.iter().any(|step| plan.contains(step)), "{ledger}: {plan}");
-                let is_small = before == "SELECT 1";
-                assert!(is_small || !plan.contains("Seq Scan on line_entries"), "{ledger}: {plan}");
-            }
-        }
-        let waiting = "SELECT order_no FROM line_entries WHERE user_id = 'user 7' AND state = 'waiting'";
-        assert_eq!(sql.run(waiting, Vec::new()).await.unwrap(), [[fixture.order_no(3).to_string().into()]], "{ledger}");
     }
 }

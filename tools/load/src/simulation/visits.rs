@@ -56,7 +56,7 @@ pub async fn run_visits(run: &Arc<RunContext>, opened_at: Instant, jitter: Durat
     }
     let mut reports = Vec::with_capacity(run.visits.len());
     while let Some(report) = visits.join_next().await {
-        reports.push(report.context("a buyer's task broke")?);
+        reports.push(report.context("a buyer's task broke")??);
     }
     reports.sort_unstable_by_key(|report| report.index);
     Ok(reports)
@@ -69,7 +69,7 @@ fn start_delay(run: &RunContext, index: usize, jitter: Duration) -> Duration {
     }
 }
 
-async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitReport {
+async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> Result<VisitReport> {
     if run.visits[index].is_robot {
         let report = run_robot(&run, index).await;
         run.progress.reserved.inc(1);
@@ -112,5 +112,5 @@ async fn run_visit(run: Arc<RunContext>, index: usize, due: Instant) -> VisitRep
         run.progress.orders.inc(1);
     }
     run.line.finish_acting();
-    report
+    Ok(report)
 }

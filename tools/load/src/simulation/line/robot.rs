@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::{Context, Result};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -18,9 +19,9 @@ const REFRESH_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Sends reservations of one unit from when a buyer first waits for the SKU until the line is over or the robot has had a unit.
 /// The first may join the line, if that has room.
-pub async fn run_robot(run: &Arc<RunContext>, index: usize) -> VisitReport {
+pub async fn run_robot(run: &Arc<RunContext>, index: usize) -> Result<VisitReport> {
     let visit = &run.visits[index];
-    let mut tickets = Tickets::default();
+    let mut unused_ticket = None;
     let mut report = VisitReport::new(index, String::new());
     let mut driven = JoinSet::new();
     run.line.wait_until_begun(visit.sku).await;
@@ -30,10 +31,13 @@ pub async fn run_robot(run: &Arc<RunContext>, index: usize) -> VisitReport {
             () = run.line.wait_until_over() => break,
         }
         if let Some(order) = driven.try_join_next() {
-            report.orders.push(order.expect("driving an order does not panic"));
+            report.orders.push(order.context("a robot's task broke")?);
             break;
         }
-        let Some(ticket) = tickets.next(run, visit.buyer).await else { continue };
+        if unused_ticket.is_none() {
+            unused_ticket = fetch_ticket(run, visit.buyer).await;
+        }
+        let Some(ticket) = unused_ticket.take() else { continue };
         let deadline = Instant::now() + run.options.retry_timeout();
         let Some(start_key) = gate::wait_for_start_key(&mut run.gate.clone(), deadline).await else { break };
         let call = run.activity.reservation(visit.sku, visit.quantity, &ticket, &start_key);
@@ -44,16 +48,16 @@ pub async fn run_robot(run: &Arc<RunContext>, index: usize) -> VisitReport {
         report.robot_tries += 1;
         if response.has_uncertain_outcome() {
             report.outcome_uncertain = true;
-        } else if response.status != 202 {
-            tickets.unused = Some(ticket);
-        } else if let Ok(order) = response.parse() {
+        } else if response.status == 409 {
+            unused_ticket = Some(ticket); // It made no order, and may be sent again.
+        } else if let Some(order) = (response.status == 202).then(|| response.parse().ok()).flatten() {
             let accepted = Accepted { requested_at: response.sent_at, at: Instant::now(), order };
             run.line.begin_acting();
             driven.spawn(drive(run.clone(), index, accepted));
         }
     }
     while let Some(order) = driven.join_next().await {
-        report.orders.push(order.expect("driving an order does not panic"));
+        report.orders.push(order.context("a robot's task broke")?);
     }
     let had_unit = |at_once| report.orders.iter().any(|order| !order.is_entry() && order.wait.is_none() == at_once);
     report.outcome = match (had_unit(true), had_unit(false)) {
@@ -62,7 +66,7 @@ pub async fn run_robot(run: &Arc<RunContext>, index: usize) -> VisitReport {
         (false, false) => "robot without a unit",
     }
     .to_owned();
-    report
+    Ok(report)
 }
 
 async fn drive(run: Arc<RunContext>, index: usize, accepted: Accepted) -> ObservedOrder {
@@ -71,25 +75,8 @@ async fn drive(run: Arc<RunContext>, index: usize, accepted: Accepted) -> Observ
     order
 }
 
-/// The tickets of a robot. The app limits those of a user; one that made no order may be sent again.
-#[derive(Default)]
-struct Tickets {
-    unused: Option<String>,
-    are_limited: bool,
-}
-
-impl Tickets {
-    /// A fresh ticket, else the unused one, if there is one.
-    async fn next(&mut self, run: &RunContext, buyer: usize) -> Option<String> {
-        if !self.are_limited || self.unused.is_none() {
-            let call = Call::post(run.activity.path("/ticket"), &json!({})).with_authorization(&run.user_tokens[buyer]);
-            if let Ok(response) = run.app.send(Step::Robot, Instant::now(), &call).await {
-                self.are_limited = response.status == 429;
-                if let Ok(ticket) = response.text("ticket") {
-                    return Some(ticket);
-                }
-            }
-        }
-        self.unused.take()
-    }
+/// The app limits the tickets of a user. `None` if it issues none now.
+async fn fetch_ticket(run: &RunContext, buyer: usize) -> Option<String> {
+    let call = Call::post(run.activity.path("/ticket"), &json!({})).with_authorization(&run.user_tokens[buyer]);
+    run.app.send(Step::Robot, Instant::now(), &call).await.ok()?.text("ticket").ok()
 }
