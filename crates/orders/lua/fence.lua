@@ -2,8 +2,9 @@
 -- I1, I4).
 --
 -- A gate of an older epoch belongs to an old Redis that came back, or to a replica that lacks a rebuild: it is stopped, so
--- that nothing is sold until a rebuild. A gate of a later epoch stays and is reported: the ledger came back from a backup, and Redis counts every
--- order. Messages of other epochs were refused by the ledger, and an operator can see them as dead letters.
+-- that nothing is sold until a rebuild. A gate of a later epoch stays and is reported: the ledger came back from a backup, and
+-- Redis counts every order. Messages of other epochs were refused by the ledger, and an operator can see them as dead letters,
+-- but for offers, whose buyers wait again.
 --
 -- A gate that is behind the last order that it accepted, by the ledger, is stopped: Redis has lost orders (G16).
 --

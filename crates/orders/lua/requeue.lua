@@ -2,8 +2,8 @@
 -- to the line waits there again, at its place (H1; I9), until the line ends.
 --
 -- KEYS  1 gate, 2 order, 3 stats, 4 holders, 5 orders (stream), 6 queued, 7 entries, 8 line of the SKU
--- ARGV  1 JSON: message and reason (of the dead letter), order {user, sku, quantity, amount, currency, created_at (ms)}, place (epoch and
---       sequence, of one that was offered)
+-- ARGV  1 JSON: message and reason (of the dead letter), order {user, sku, quantity, amount, currency, created_at (ms)},
+--       place (epoch and sequence, of one that was offered)
 -- Reply queued | joined (also if it waits since before) | requeued (it was queued or written since it became this dead letter)
 --       | same (it is about to fail) | not_ready | limit_reached | sold_out
 
@@ -32,6 +32,10 @@ if tonumber(redis.call('HGET', KEYS[4], holder) or 0) + quantity > per_user then
 local sequence = tonumber(redis.call('HGET', KEYS[3], 'enqueued') or 0) + 1
 if options.place and gate[5] and not is_over then
   if find_waiting(list, sku) then return { 'limit_reached' } end
+  -- The ledger may still think that a later entry of this buyer waits.
+  for _, other in ipairs(list) do
+    if other.sku == sku and redis.call('HEXISTS', KEYS[6], other.ulid) == 1 then return { 'limit_reached' } end
+  end
   local epoch, place = string.match(options.place, '(%d+) (%d+)')
   entry = { ulid = ulid, sku = sku, amount = to_text(order.amount), currency = order.currency,
     created_at = to_text(order.created_at), epoch = epoch, sequence = place, state = 'waiting', ended_at = '' }

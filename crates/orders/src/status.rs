@@ -1,4 +1,4 @@
-//! Reads orders from Redis (`lua/status.lua`, `lua/list.lua`).
+//! Reads orders from Redis (`lua/status.lua`, `lua/list.lua`), and from the ledger what Redis does not know.
 
 use domain::{
     ids::{ActivityId, OrderNo, UserId},
@@ -8,12 +8,15 @@ use domain::{
 use sale::line;
 use stores::{
     keys::Keys,
-    ports::{Redis, StoreError},
+    ledger::clock::Clock,
+    ports::{Redis, Sql, StoreError},
     reply::{Reply, non_empty, non_zero_time, unexpected},
 };
 use ulid::Ulid;
 
 use crate::{
+    dead_letters,
+    ledger::{line_entries, order_rows},
     scripts::{LIST, STATUS, TICKETS},
     sync::CLOSED_ORDER_TTL_SECONDS,
 };
@@ -52,6 +55,22 @@ pub async fn load_order_of<R: Redis>(redis: &R, order_no: &OrderNo, user: &UserI
         order.ahead = Some(line::ahead(redis, order_no.activity(), &order.sku, user).await?);
     }
     Ok(lookup)
+}
+
+/// Looks for an order in the ledger. `now` says whether the sale is over.
+pub async fn load_from_ledger<S: Sql>(sql: &S, order_no: &OrderNo, now: Millis) -> Result<Option<Order>, StoreError> {
+    let written = order_rows::load_effective(sql, order_no, Clock::Ledger).await?;
+    if written.is_some() {
+        return Ok(written);
+    }
+    // A failed order has no row. After its record in Redis expired, its dead letter remains (I4). So does who waited in a line,
+    // or waits there again since an operator replayed the letter.
+    let failed = dead_letters::load_failed_order(sql, order_no).await?;
+    let entry = line_entries::load(sql, order_no, now).await?;
+    Ok(match (failed, entry) {
+        (Some(failed), Some(entry)) if entry.reason == failed.reason => Some(failed),
+        (failed, entry) => entry.or(failed),
+    })
 }
 
 async fn look_up<R: Redis>(redis: &R, order_no: &OrderNo, user: Option<&UserId>) -> Result<OrderLookup, StoreError> {

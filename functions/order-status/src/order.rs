@@ -12,11 +12,7 @@ use domain::{
     order::{Order, OrderStatus},
     time::{Millis, ceil_seconds},
 };
-use orders::{
-    dead_letters,
-    ledger::{line_entries, order_rows},
-    status::load_order_of,
-};
+use orders::status::{load_from_ledger, load_order_of};
 use platform::{
     activity_cache, auth, clock,
     http::{ApiError, Request, Response},
@@ -24,7 +20,7 @@ use platform::{
     redis::SpinRedis,
     settings,
 };
-use stores::{StoreError, ledger::clock::Clock, recent::Recent};
+use stores::{StoreError, recent::Recent};
 
 thread_local! {
     /// The orders that do not exist.
@@ -68,7 +64,7 @@ fn is_last(request: &Request) -> Result<bool, Problem> {
 async fn load(order_no: &OrderNo, user: &UserId, is_last: bool) -> Result<(Option<Order>, Millis, i64), ApiError> {
     let lookup = match load_order_of(&SpinRedis, order_no, user).await {
         Err(error @ StoreError::RedisUnavailable(_)) => {
-            let order = load_from_ledger(order_no).await?.ok_or(error)?;
+            let order = load_from_ledger(&SpinLedger::open().await, order_no, clock::now()).await?.ok_or(error)?;
             return Ok((Some(order), clock::now(), 0));
         }
         lookup => lookup?,
@@ -78,22 +74,9 @@ async fn load(order_no: &OrderNo, user: &UserId, is_last: bool) -> Result<(Optio
     let order = match lookup.order {
         None if is_absent => None,
         Some(order) if !is_overdue(&order) => Some(order),
-        order => load_from_ledger(order_no).await?.or(order),
+        order => load_from_ledger(&SpinLedger::open().await, order_no, clock::now()).await?.or(order),
     };
     Ok((order, lookup.now, lookup.offer_ms))
-}
-
-async fn load_from_ledger(order_no: &OrderNo) -> Result<Option<Order>, ApiError> {
-    let ledger = SpinLedger::open().await;
-    match order_rows::load_effective(&ledger, order_no, Clock::Ledger).await? {
-        Some(order) => Ok(Some(order)),
-        // A failed order is not in the ledger. After its record in Redis expired, its dead letter remains (I4). So does who
-        // waited in a line.
-        None => match dead_letters::load_failed_order(&ledger, order_no).await? {
-            None => Ok(line_entries::load(&ledger, order_no, clock::now()).await?),
-            failed => Ok(failed),
-        },
-    }
 }
 
 /// Verifies the request's bearer credential and the order number, without a store. Returns the user of a sign-in token, who

@@ -1,18 +1,20 @@
 //! Tests of a line after a failure (H1): replayed offers, rebuilds, sweeps, an old Redis.
 
 use domain::{
+    activity::LineMode,
     ids::UserId,
-    order::OrderStatus::{Cancelled, PendingPayment, Queued, Waiting},
+    order::OrderStatus::{Cancelled, Failed, PendingPayment, Queued, Waiting},
     time::Millis,
 };
 use operations::upkeep::{rebuild::RebuildOutcome, report::Report};
 use orders::{
     dead_letters::{self, RequeueOutcome},
-    status::load_order_of,
+    status::{load_from_ledger, load_order_of},
 };
 use sale::{
     ledger::epochs,
     line::{self, LeaveOutcome, Leaver},
+    reserve::ReserveOutcome,
 };
 use stores::{
     Sql,
@@ -22,7 +24,7 @@ use support::fixture::{ONE_ORDER, WHOLE_REBUILD};
 
 use super::line::{find, join, sold_out, sweep, write_all};
 use crate::{
-    fixture::{LEDGERS, NOW, RealFixture, Services, completed, sweeper},
+    fixture::{LEDGERS, NOW, RealFixture, Services, completed, new_fixture, sweeper},
     stores::Hooked,
 };
 
@@ -115,6 +117,54 @@ async fn a_replay_without_an_answer_of_the_ledger_is_written_by_the_writer() {
             fixture.rebuild(WHOLE_REBUILD).await.unwrap();
             assert_eq!(load().await.status, if leaves { Cancelled } else { Waiting }, "{ledger}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_buyer_whose_offer_is_replayed_has_one_place() {
+    for ledger in LEDGERS {
+        let fixture = failed_offer(ledger).await;
+        let later = match fixture.reserve(21, "user 2", 1).await.unwrap().outcome {
+            ReserveOutcome::Queued(order) => *order,
+            other => panic!("{other:?}"),
+        };
+        write_all(&fixture).await;
+        let refused = RequeueOutcome::Refused("limit_reached".to_owned());
+        assert_eq!(requeue(&fixture).await, refused, "{ledger}: they wait");
+        line::leave(&fixture.redis, &later, Leaver::Operator).await.unwrap();
+        assert_eq!(requeue(&fixture).await, refused, "{ledger}: they wait, by the ledger");
+        write_all(&fixture).await;
+        assert_eq!(requeue(&fixture).await, RequeueOutcome::Joined, "{ledger}");
+        write_all(&fixture).await;
+        assert_eq!(report_of_sweep(&fixture).await.stopped, 0, "{ledger}");
+        let found = load_from_ledger(&fixture.sql, &fixture.order_no(20), NOW).await.unwrap().unwrap();
+        assert_eq!(found.status, Waiting, "{ledger}: without Redis, too");
+    }
+}
+
+#[tokio::test]
+async fn an_offer_is_replayed_whose_buyer_had_joined_again_before_it_failed() {
+    for ledger in LEDGERS {
+        let mut fixture = new_fixture(ledger, 3, 2).await;
+        fixture.change_spec(|spec| (spec.line.mode, spec.line.max_units) = (LineMode::Waitlist, Some(5))).await;
+        fixture.pending_order(1, "user 2", 2).await;
+        fixture.pending_order(2, "user 1", 1).await;
+        // Redis forgets the units of a buyer, whom the ledger refuses more.
+        fixture.run_redis(&["HDEL", &fixture.key("holders"), "phone:user 2"]).await;
+        fixture.reserve(20, "user 2", 1).await.unwrap();
+        fixture.cancel(&fixture.order_no(2)).await.unwrap();
+        fixture.reserve(21, "user 2", 1).await.unwrap();
+        write_all(&fixture).await;
+        let failed = load_from_ledger(&fixture.sql, &fixture.order_no(20), NOW).await.unwrap().unwrap();
+        assert_eq!(failed.status, Failed, "{ledger}");
+        fixture.per_user = 4;
+        fixture.change_spec(|spec| spec.per_user = 4).await;
+        fixture.run_redis(&["HSET", &fixture.key("holders"), "phone:user 2", "2"]).await;
+        fixture.reserve(3, "user 3", 1).await.unwrap();
+        write_all(&fixture).await;
+        assert_eq!(requeue(&fixture).await, RequeueOutcome::Joined, "{ledger}");
+        write_all(&fixture).await;
+        assert_eq!(report_of_sweep(&fixture).await.stopped, 0, "{ledger}");
     }
 }
 

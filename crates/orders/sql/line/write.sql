@@ -27,3 +27,6 @@ WHERE line_entries.state = 'waiting' AND excluded.state <> 'waiting'
   -- Its order failed, as its dead letter says. Replayed, it waits again, unless what ended it then was written first.
   OR line_entries.state = 'ended' AND line_entries.reason IN ('limit_reached_in_ledger', 'undeliverable')
     AND (excluded.state <> 'waiting' OR excluded.reason = 'again')
+  -- Who had an offer has not left: a later entry of theirs was written before its order failed.
+  OR line_entries.state = 'ended' AND line_entries.reason = 'left_line'
+    AND excluded.reason IN ('limit_reached_in_ledger', 'undeliverable')
