@@ -30,7 +30,7 @@ pub struct Options {
     pub url: String,
 
     /// Token of an operator with the role `read` [default: from .stampede/env]
-    #[arg(long, env = "STAMPEDE_ADMIN_TOKEN", hide_env_values = true)]
+    #[arg(long, env = "STAMPEDE_ADMIN_TOKEN", hide_env_values = true, allow_hyphen_values = true)]
     pub admin_token: Option<String>,
 
     /// What the provider reports: Stripe's CSV of balance changes, or the JSON of a payment service (docs/payments.md); one

@@ -27,11 +27,11 @@ pub struct TargetOptions {
     pub env_file: PathBuf,
 
     /// Admin token [default: from the env file]
-    #[arg(long, env = "STAMPEDE_ADMIN_TOKEN", hide_env_values = true)]
+    #[arg(long, env = "STAMPEDE_ADMIN_TOKEN", hide_env_values = true, allow_hyphen_values = true)]
     pub admin_token: Option<String>,
 
     /// Cron token; without one, the app must be swept by other means [default: from the env file]
-    #[arg(long, env = "STAMPEDE_CRON_TOKEN", hide_env_values = true)]
+    #[arg(long, env = "STAMPEDE_CRON_TOKEN", hide_env_values = true, allow_hyphen_values = true)]
     pub cron_token: Option<String>,
 
     /// How buyers get their tokens.

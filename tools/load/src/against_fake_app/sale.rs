@@ -16,8 +16,8 @@ struct Cli {
     options: Options,
 }
 
-/// A small and fast sale.
-const FLAGS: &str = "--admin-token a --cron-token c --env-file /dev/null --seed 1 --start-in 1 --pay-timeout 3 \
+/// A small and fast sale. A token may begin with a hyphen.
+const FLAGS: &str = "--admin-token -a --cron-token -c --env-file /dev/null --seed 1 --start-in 1 --pay-timeout 3 \
                     --finish-timeout 30 --sweep-every 1 --retry-timeout 20 --buyers 300 --stock 40 --skus 2 --per-user 2 \
                     --greedy-share 0.2 --double-share 0.2 --pay-share 0.5 --cancel-share 0.3";
 
