@@ -32,7 +32,7 @@ for i, user in ipairs(users) do
   end
   if entry then sequence = sequence + 1 end
   if not entry then
-    -- In the set without an entry that waits: nobody waits there.
+    -- A user in the set without an entry that waits only leaves the set.
     entry = { sku = sku }
   elseif reason then
     send_entry(queued, stream, user, entry, reason, entry.epoch, entry.sequence)

@@ -87,7 +87,7 @@ export const words = {
   "close.open": "Close…",
   "close.what": "Ends the sale now. It cannot be opened again.",
   "close.ask": "Close “{title}” for good?",
-  "close.follows": "The sale ends now, and cannot be opened again. Nobody can reserve; orders that exist can still be paid in their time, and refunded. To stop it for a while, pause it.",
+  "close.follows": "The sale ends now, and cannot be opened again. Buyers can reserve no more; they can still pay the orders that they have in their time, and ask for refunds. To stop it for a while, pause it.",
   "close.waiting": "The waitlist ends, too: {waiting} waiting.",
   "close.type": "Type “{title}” to confirm",
   "close.done": "The sale {id} is closed.",
